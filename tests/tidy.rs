@@ -9,6 +9,8 @@
 mod allowance;
 #[path = "tidy/functions.rs"]
 mod functions;
+#[path = "tidy/glossary.rs"]
+mod glossary;
 #[path = "tidy/language.rs"]
 mod language;
 #[path = "tidy/modules.rs"]
@@ -253,6 +255,27 @@ fn sources_read_only_files_of_the_repository() {
     let findings: Vec<String> =
         sources().iter().filter(|path| read(path).contains(outside)).map(|path| path.display().to_string()).collect();
     report("folders beside the checkout, which no user has", &findings);
+}
+
+#[test]
+fn glossary_names_existing_files_and_items() {
+    let page = read(&root().join("docs/glossary.md"));
+    let crates: Vec<&str> = ARROWS.iter().map(|(name, _, _)| *name).collect();
+    let texts: Vec<(PathBuf, String)> = sources().into_iter().map(|path| (path.clone(), read(&path))).collect();
+    let exists = |reference: &&str| match glossary::crate_and_item(reference, &crates) {
+        Some((name, item)) => {
+            let folder = crate_folder(name);
+            texts.iter().any(|(path, text)| path.starts_with(&folder) && glossary::defines(text, item))
+        }
+        None => {
+            !reference.contains('/')
+                || reference.contains([' ', '*', '.']) && !reference.ends_with(".rs")
+                || root().join(reference).exists()
+        }
+    };
+    let missing: Vec<String> =
+        glossary::references(&page).into_iter().filter(|it| !exists(it)).map(str::to_owned).collect();
+    report("docs/glossary.md names what does not exist", &missing);
 }
 
 #[test]

@@ -387,6 +387,6 @@ mod tests {
             cluster.read(|index| (index.overlays.is_synced(), index.overlays.len()))
         };
         assert_eq!(overlays(false), (true, 0), "complete without a list");
-        assert_eq!(overlays(true), (false, 0), "nobody answers, so the list is missing");
+        assert_eq!(overlays(true), (false, 0), "without an answer the list is missing");
     }
 }

@@ -1,6 +1,6 @@
 {{/*
 Values that cannot be granted, or that contradict each other, end here with a sentence that names the value and the cure. The schema
-has judged types before.
+has evaluated types before.
 */}}
 {{- define "kerf.refusals" -}}
 {{- if not (hasKey (.Values.kerf | default dict) "monitoring") -}}

@@ -7,7 +7,7 @@ variable "nodes_run_vpc_cni" {
 }
 
 variable "session_manager" {
-  description = "Gives nodes AmazonSSMManagedInstanceCore; false when nobody should reach nodes through Session Manager."
+  description = "Gives nodes AmazonSSMManagedInstanceCore; false to disable access through Session Manager."
   type        = bool
   default     = true
 }

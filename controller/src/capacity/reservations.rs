@@ -113,7 +113,7 @@ mod tests {
             ("another block ends", index("reserved", "cr-2", "expiring"), in_it(), vec![]),
             ("taken out of it", index("reserved", "cr-1", "active"), out(), renamed.to_vec()),
             ("not yet in it", index("reserved", "cr-1", "active"), instances(None, "pending"), vec![]),
-            ("nobody knows", index("reserved", "cr-1", "active"), BTreeMap::new(), vec![]),
+            ("unknown instance", index("reserved", "cr-1", "active"), BTreeMap::new(), vec![]),
             ("on-demand", index("on-demand", "cr-1", "expiring"), out(), vec![]),
         ];
         for (what, index, instances, expected) in rows {

@@ -174,7 +174,7 @@ mod tests {
         batch.close();
         batch.trigger("a", at(30_000));
         batch.hold(|_| true);
-        assert_eq!(batch.closes(), Some(at(31_000)), "whoever came before is forgotten");
+        assert_eq!(batch.closes(), Some(at(31_000)), "earlier triggers do not count");
     }
 
     #[test]

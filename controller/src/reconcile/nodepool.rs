@@ -48,11 +48,11 @@ pub fn decide(view: &NodePoolView) -> Vec<Operation> {
     }
     let mut pool = NodePool::clone(&view.pool);
     pool.initialize(view.now);
-    judge_spec(&mut pool, view.now);
-    judge_disruption(&mut pool, view.now);
-    judge_class(&mut pool, view.class.as_deref(), view.now);
-    judge_daemonsets(&mut pool, view);
-    judge_registrations(&mut pool, view);
+    check_spec(&mut pool, view.now);
+    check_disruption(&mut pool, view.now);
+    check_class(&mut pool, view.class.as_deref(), view.now);
+    check_daemonsets(&mut pool, view);
+    check_registrations(&mut pool, view);
     let status = pool.status.get_or_insert_default();
     status.resources = resources(view);
     status.nodes = i64::try_from(view.claims.len()).unwrap_or(i64::MAX);
@@ -63,7 +63,7 @@ pub fn decide(view: &NodePoolView) -> Vec<Operation> {
     steps
 }
 
-fn judge_spec(pool: &mut NodePool, now: Timestamp) {
+fn check_spec(pool: &mut NodePool, now: Timestamp) {
     let faults: Vec<String> = api::validate::node_pool(pool).iter().map(ToString::to_string).collect();
     if faults.is_empty() {
         pool.set_true(condition::VALIDATION_SUCCEEDED, now);
@@ -75,7 +75,7 @@ fn judge_spec(pool: &mut NodePool, now: Timestamp) {
 
 /// Reports invalid budgets and invalid annotations of budgets. The NodePool continues to launch nodes: only fewer disruptions
 /// are allowed.
-fn judge_disruption(pool: &mut NodePool, now: Timestamp) {
+fn check_disruption(pool: &mut NodePool, now: Timestamp) {
     let faults: Vec<String> = pool.disruption_faults().iter().map(ToString::to_string).collect();
     if faults.is_empty() {
         pool.clear(condition::DISRUPTION_VALID, now);
@@ -84,7 +84,7 @@ fn judge_disruption(pool: &mut NodePool, now: Timestamp) {
     }
 }
 
-fn judge_class(pool: &mut NodePool, class: Option<&EC2NodeClass>, now: Timestamp) {
+fn check_class(pool: &mut NodePool, class: Option<&EC2NodeClass>, now: Timestamp) {
     let name = pool.spec.template.spec.node_class_ref.name.clone();
     let Some(class) = class else {
         let message =
@@ -125,7 +125,7 @@ fn faults(class: &EC2NodeClass, summary: &str) -> String {
 
 /// Reports DaemonSets that do not tolerate the agent's taint on new nodes. Such a DaemonSet starts only after the agent reports
 /// ready. If the agent waits for that DaemonSet, the node never starts.
-fn judge_daemonsets(pool: &mut NodePool, view: &NodePoolView) {
+fn check_daemonsets(pool: &mut NodePool, view: &NodePoolView) {
     let guarded = view.class.as_deref().is_some_and(EC2NodeClass::has_agent);
     let taint = Taint::new(taint::AGENT_NOT_READY, taint::NO_EXECUTE);
     let locked_out: Vec<String> = view
@@ -171,7 +171,7 @@ fn class_generation(view: &NodePoolView) -> Option<i64> {
 
 /// Sets the condition of registrations. The status from before a restart remains until a new result, or a change of NodePool or
 /// EC2NodeClass.
-fn judge_registrations(pool: &mut NodePool, view: &NodePoolView) {
+fn check_registrations(pool: &mut NodePool, view: &NodePoolView) {
     const TYPE: &str = condition::NODE_REGISTRATION_HEALTHY;
     match &view.registrations {
         RegistrationHealth::Healthy => drop(pool.set_true(TYPE, view.now)),

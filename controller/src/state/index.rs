@@ -76,7 +76,7 @@ pub struct Index {
     /// Pods that kube-scheduler refused, by UID.
     waiting: BTreeMap<String, Key>,
     /// Pods that kube-scheduler has not tried yet, by UID.
-    unjudged: BTreeMap<String, Key>,
+    awaiting_scheduler: BTreeMap<String, Key>,
     pods_by_node: Lookup,
     nodes_by_provider: Lookup,
     attachments_by_node: Lookup,
@@ -173,7 +173,7 @@ impl Index {
     /// Returns a pending pod by its UID: refused by kube-scheduler, or not tried yet.
     #[must_use]
     pub fn waiting_pod(&self, uid: &str) -> Option<&Arc<Pod>> {
-        self.pods.get(self.waiting.get(uid).or_else(|| self.unjudged.get(uid))?)
+        self.pods.get(self.waiting.get(uid).or_else(|| self.awaiting_scheduler.get(uid))?)
     }
 
     /// Reports whether the pod with this UID is pending.
@@ -191,7 +191,7 @@ impl Index {
     /// Reports whether kube-scheduler has not tried the pod with this UID yet.
     #[must_use]
     pub fn is_awaiting_scheduler(&self, uid: &str) -> bool {
-        self.unjudged.contains_key(uid)
+        self.awaiting_scheduler.contains_key(uid)
     }
 
     /// Returns the pods bound to a node.

@@ -1,20 +1,14 @@
 //! Implementation of [`cloud::Cloud`] with the AWS SDK. The SDK takes minutes to compile, so only this crate links it. Decides
 //! nothing.
 
-mod cluster;
-mod describe;
+mod ec2;
+mod eks;
 mod failure;
-mod fleet;
-mod instances;
-mod launch_templates;
-mod parameters;
-mod places;
+mod iam;
 mod pricing;
-mod profiles;
-mod queue;
 mod settings;
-mod statuses;
-mod tags;
+mod sqs;
+mod ssm;
 
 use aws_sdk_ec2::Client as Ec2;
 use aws_sdk_eks::Client as Eks;
@@ -28,6 +22,8 @@ use cloud::{
     OnDemandPrice, PlacementGroup, PlacementGroupQuery, QueueMessage, ReservationFilter, RunInstancesProbe,
     SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
 };
+
+use ec2::{describe, fleet, instances, launch_templates, places, statuses};
 
 pub use settings::{Credentials, Settings};
 
@@ -90,7 +86,7 @@ impl Cloud for AwsCloud {
     }
 
     fn parameter<'a>(&'a self, name: &'a str) -> Call<'a, Option<String>> {
-        Box::pin(parameters::parameter(&self.ssm, name))
+        Box::pin(ssm::parameter(&self.ssm, name))
     }
 
     fn launch_templates<'a>(&'a self, tags: &'a Tags) -> Call<'a, Vec<LaunchTemplate>> {
@@ -150,42 +146,42 @@ impl Cloud for AwsCloud {
     }
 
     fn instance_profile<'a>(&'a self, name: &'a str) -> Call<'a, Option<InstanceProfile>> {
-        Box::pin(profiles::get(&self.iam, name))
+        Box::pin(iam::get(&self.iam, name))
     }
 
     fn instance_profiles<'a>(&'a self, path_prefix: &'a str) -> Call<'a, Vec<InstanceProfile>> {
-        Box::pin(profiles::list(&self.iam, path_prefix))
+        Box::pin(iam::list(&self.iam, path_prefix))
     }
 
     fn create_instance_profile<'a>(&'a self, request: &'a InstanceProfileRequest) -> Call<'a, ()> {
-        Box::pin(profiles::create(&self.iam, request))
+        Box::pin(iam::create(&self.iam, request))
     }
 
     fn add_role_to_instance_profile<'a>(&'a self, profile: &'a str, role: &'a str) -> Call<'a, ()> {
-        Box::pin(profiles::add_role(&self.iam, profile, role))
+        Box::pin(iam::add_role(&self.iam, profile, role))
     }
 
     fn remove_role_from_instance_profile<'a>(&'a self, profile: &'a str, role: &'a str) -> Call<'a, ()> {
-        Box::pin(profiles::remove_role(&self.iam, profile, role))
+        Box::pin(iam::remove_role(&self.iam, profile, role))
     }
 
     fn delete_instance_profile<'a>(&'a self, name: &'a str) -> Call<'a, ()> {
-        Box::pin(profiles::delete(&self.iam, name))
+        Box::pin(iam::delete(&self.iam, name))
     }
 
     fn cluster<'a>(&'a self, name: &'a str) -> Call<'a, ClusterDescription> {
-        Box::pin(cluster::describe(&self.eks, name))
+        Box::pin(eks::describe(&self.eks, name))
     }
 
     fn queue_url<'a>(&'a self, name: &'a str) -> Call<'a, String> {
-        Box::pin(queue::url(&self.sqs, name))
+        Box::pin(sqs::url(&self.sqs, name))
     }
 
     fn receive_messages<'a>(&'a self, url: &'a str) -> Call<'a, Vec<QueueMessage>> {
-        Box::pin(queue::receive(&self.sqs, url))
+        Box::pin(sqs::receive(&self.sqs, url))
     }
 
     fn delete_messages<'a>(&'a self, url: &'a str, receipts: &'a [String]) -> Call<'a, Vec<String>> {
-        Box::pin(queue::delete(&self.sqs, url, receipts))
+        Box::pin(sqs::delete(&self.sqs, url, receipts))
     }
 }

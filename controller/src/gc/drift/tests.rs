@@ -67,10 +67,10 @@ fn decide_sets_and_clears_the_condition_drifted() {
     let rows = [
         ("like its class", json!({}), json!({}), None),
         ("an older image", json!({}), other_image.clone(), Some("AMIDrift")),
-        ("told already", drifted("AMIDrift"), other_image.clone(), Some("AMIDrift")),
+        ("reported already", drifted("AMIDrift"), other_image.clone(), Some("AMIDrift")),
         ("like its class again", drifted("AMIDrift"), json!({}), Some("")),
         ("somebody else's reason", drifted("NodePoolDrifted"), json!({}), None),
-        ("nobody can tell", drifted("AMIDrift"), no_images, None),
+        ("images unknown", drifted("AMIDrift"), no_images, None),
         ("on its way out", deleting.clone(), other_image.clone(), None),
         (
             "a class on its way out",

@@ -43,15 +43,15 @@ fn decide_terminates_instances_without_a_nodeclaim() {
     let elsewhere = json!({"status": {"providerID": "aws:///us-west-2a/i-2"}});
     let silent = Instance { launched: String::new(), ..instance("running", 0, "old") };
     let rows = [
-        ("nobody's", instance("running", 70, "old"), vec![], true),
-        ("nobody's, pending", instance("pending", 70, "old"), vec![], true),
+        ("orphaned", instance("running", 70, "old"), vec![], true),
+        ("orphaned, pending", instance("pending", 70, "old"), vec![], true),
         ("young", instance("running", 71, "old"), vec![], false),
         ("ending already", instance("shutting-down", 0, "old"), vec![], false),
         ("terminated", instance("terminated", 0, "old"), vec![], false),
         ("of unknown age", silent, vec![], false),
         ("claimed", instance("running", 0, "old"), vec![registered(0)], false),
         ("awaited by its token", instance("running", 0, "kerf-1-2"), vec![unwritten.clone()], false),
-        ("awaited by nobody", instance("running", 0, "kerf-3-4"), vec![unwritten], true),
+        ("of an unwritten launch", instance("running", 0, "kerf-3-4"), vec![unwritten], true),
         ("its launch's claim has another", instance("running", 0, "kerf-1-2"), vec![elsewhere], true),
     ];
     for (what, instance, claims, ends) in rows {

@@ -61,7 +61,7 @@ impl Notices {
         }
     }
 
-    /// Stores the result of status checks at `told`: the start of the failure by instance id. All other instances pass.
+    /// Stores the result of status checks at `checked_at`: the start of the failure by instance id. All other instances pass.
     pub fn record_status_checks(&self, since: BTreeMap<String, Timestamp>, checked_at: Timestamp) {
         *self.checks() = Some(Impaired { since, checked_at });
     }

@@ -151,7 +151,10 @@ fn from_plan_approves_when_pods_have_initialized_nodes() {
     assert!(approved(Some("node-2"), false, asks, &none).is_empty(), "it is still on its way");
     assert!(approved(Some("claim-3"), true, asks, &none).is_empty(), "it is no node yet");
     assert!(approved(None, true, asks, &none).is_empty(), "there is no place at all");
-    assert!(approved(Some("node-2"), true, "id=rebalance-1 EC2 sees a risk", &none).is_empty(), "nobody asks");
+    assert!(
+        approved(Some("node-2"), true, "id=rebalance-1 EC2 sees a risk", &none).is_empty(),
+        "no replacement is requested"
+    );
     let done = |id: &str| json!({annotation::REPLACEMENT_APPROVED: id});
     assert!(approved(Some("node-2"), true, asks, &done("rebalance-1")).is_empty(), "once is enough");
     assert_eq!(approved(Some("node-2"), true, asks, &done("rebalance-0")).len(), 1, "that was another one");

@@ -160,7 +160,7 @@ fn claim_has_template_requirements_when_launch_is_static() {
         assert_eq!(found, expected);
         assert!(claim.spec.resources.requests.is_empty());
         let annotations = claim.metadata.annotations.unwrap_or_default();
-        assert!(!annotations.contains_key(annotation::MIN_VALUES_RELAXED), "nobody weighed it");
+        assert!(!annotations.contains_key(annotation::MIN_VALUES_RELAXED), "minValues was not evaluated");
     }
 }
 

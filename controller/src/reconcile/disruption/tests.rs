@@ -439,7 +439,7 @@ fn begin_sets_a_passed_deadline_when_nodes_are_unhealthy() {
         world.run_all(&steps);
         let look = world.look();
         world.run_all(&look.steps);
-        assert_eq!(world.going(), ["old-1", "old-2"], "it waits for nobody");
+        assert_eq!(world.going(), ["old-1", "old-2"], "it does not wait");
         let annotations = world.claim("old-1").unwrap().metadata.annotations.unwrap();
         assert_eq!(annotations[annotation::TERMINATION_TIMESTAMP], at(1000).to_string());
     }
@@ -514,7 +514,7 @@ fn stale_ignores_nodes_without_claim_and_begin_missing_nodes() {
     let alone =
         json!({"metadata": {"name": "alone", "uid": "alone"}, "spec": {"providerID": provider(9), "taints": closed}});
     world.add(node(&alone).as_ref().clone());
-    assert!(stale(&world.index, &BTreeSet::new()).is_empty(), "nobody knows who closed it");
+    assert!(stale(&world.index, &BTreeSet::new()).is_empty(), "its command is unknown");
     drop(world.index.delete::<Node>("node-1", world.now));
     world.begin();
     assert!(world.is_closed(2));

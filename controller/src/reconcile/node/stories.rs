@@ -18,7 +18,7 @@ mod play;
 
 const FOLDER: &str = "controller/src/reconcile/node/stories";
 /// Conditions in the transcripts.
-const TOLD: [&str; 3] = [condition::DRAINED, condition::VOLUMES_DETACHED, condition::INSTANCE_TERMINATING];
+const REPORTED: [&str; 3] = [condition::DRAINED, condition::VOLUMES_DETACHED, condition::INSTANCE_TERMINATING];
 
 /// Controller without an agent, whose API server and EC2 accept everything at once.
 struct Terminating {
@@ -135,7 +135,7 @@ impl Terminating {
             }
             Operation::Terminate(_) => {
                 self.instance = InstanceState::Ending;
-                self.tell("the instance is told to end".to_owned());
+                self.tell("termination of the instance is requested".to_owned());
             }
             Operation::Note(note) => {
                 let event = format!("event {}", note.reason());
@@ -151,12 +151,12 @@ impl Terminating {
     fn conditions(&self) -> Vec<String> {
         let claim: NodeClaim = serde_json::from_value(self.claim.clone()).unwrap();
         let conditions = claim.status.map(|status| status.conditions).unwrap_or_default();
-        let told = conditions.iter().filter(|it| TOLD.contains(&it.type_.as_str())).map(|it| {
+        let reported = conditions.iter().filter(|it| REPORTED.contains(&it.type_.as_str())).map(|it| {
             let why =
                 if it.status == condition::TRUE { String::new() } else { format!(" ({}: {})", it.reason, it.message) };
             format!("{} is {}{why}", it.type_, it.status)
         });
-        told.collect()
+        reported.collect()
     }
 
     fn tell(&mut self, what: String) {

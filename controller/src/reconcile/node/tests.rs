@@ -117,9 +117,9 @@ fn decide_waits_five_seconds_when_the_node_is_empty() {
         ("first look", ending(&[]), InstanceState::Alive, vec![STATUS], Some(5000)),
         ("after 4 s", drained("Unknown", 106), InstanceState::Alive, vec![STATUS], Some(1000)),
         ("after 5 s", drained("Unknown", 105), InstanceState::Alive, vec![TERMINATE, STATUS], Some(1000)),
-        ("told to end", drained("True", 109), InstanceState::Ending, vec![STATUS], Some(1000)),
+        ("terminating", drained("True", 109), InstanceState::Ending, vec![STATUS], Some(1000)),
         ("ended", drained("True", 109), InstanceState::Gone, vec![RELEASE], None),
-        ("nobody knows", drained("Unknown", 105), InstanceState::Unknown, vec![STATUS], Some(1000)),
+        ("unknown instance", drained("Unknown", 105), InstanceState::Unknown, vec![STATUS], Some(1000)),
     ];
     for (what, claim, instance, expected, after) in rows {
         let decision = fresh(&look(&leaving(&json!({})), &claim, &[], instance, 110));
@@ -168,7 +168,7 @@ fn asks_returns_true_when_drained_or_not_ready() {
         ("not closed yet", open, ending(&[]), vec![], false),
         ("a late pod may show", json!({}), drained("Unknown", 106), vec![], false),
         ("drained", json!({}), drained("Unknown", 105), vec![], true),
-        ("told to end", json!({}), drained("True", 109), vec![], true),
+        ("terminating", json!({}), drained("True", 109), vec![], true),
     ];
     for (what, node, claim, pods, asked) in rows {
         let mut view = look(&leaving(&node), &claim, &pods, InstanceState::Unknown, 110);
@@ -216,9 +216,9 @@ fn decide_checks_an_ending_instance_less_and_less() {
         ending(&[cond(condition::DRAINED, "True", 100), cond(condition::INSTANCE_TERMINATING, "True", terminating)])
     };
     let rows = [(110, 1000), (102, 1000), (86, 3000), (0, 5000)];
-    for (told, after) in rows {
-        let decision = fresh(&look(&leaving(&json!({})), &since(told), &[], InstanceState::Ending, 110));
-        assert_eq!(decision.after.map(|after| after.as_millis()), Some(after), "told {} s ago", 110 - told);
+    for (seconds, after) in rows {
+        let decision = fresh(&look(&leaving(&json!({})), &since(seconds), &[], InstanceState::Ending, 110));
+        assert_eq!(decision.after.map(|after| after.as_millis()), Some(after), "terminating for {} s", 110 - seconds);
     }
 }
 
@@ -330,8 +330,8 @@ fn decide_keeps_the_drain_until_the_agent_takes_it_back() {
     let back = asked(299, 200, draining);
     for (what, node, ours) in [("signed", signed(&back, 290), true), ("taken back", back, false)] {
         let decision = fresh(&look(&node, &ending(&[]), &[json!({})], InstanceState::Alive, 300));
-        let told = words(&decision.steps).contains(&"event DrainTakenOver".to_owned());
-        assert_eq!((told, decision.requests.is_empty()), (ours, true), "{what}");
+        let taken_over = words(&decision.steps).contains(&"event DrainTakenOver".to_owned());
+        assert_eq!((taken_over, decision.requests.is_empty()), (ours, true), "{what}");
         assert!(signature(&decision).is_none(), "{what}");
     }
 }

@@ -140,7 +140,8 @@ fn decide_nominates_pods_before_the_node_accepts_pods() {
         )
     };
     let bound = pod(&json!({"metadata": {"name": "bound"}, "spec": {"nodeName": "node-2"}}));
-    let expected = vec![waiting("new", None), waiting("told", Some("node-1")), waiting("moved", Some("node-2")), bound];
+    let expected =
+        vec![waiting("new", None), waiting("nominated", Some("node-1")), waiting("moved", Some("node-2")), bound];
     let fresh = json!({"spec": {"taints": [{"key": taint::UNREGISTERED, "effect": "NoExecute"}]}});
     let registers = NodeClaimView { expected: expected.clone(), ..look(&launched(), &[fresh], 300) };
     let steps = ["expect new moved on node-1", "patch node node-1", "status of claim default-1"];
@@ -326,10 +327,10 @@ fn decide_deletes_the_claim_when_the_controller_has_a_notice() {
         decide(&view)
     };
     let spot = hears(NoticeKind::SpotInterrupted, Some(180));
-    let told = ["event SpotInterrupted", "event SpotInterrupted", "event TerminatingOnInterruption"];
+    let reported = ["event SpotInterrupted", "event SpotInterrupted", "event TerminatingOnInterruption"];
     assert_eq!(
         words(&spot.steps),
-        ["patch claim default-1", told[0], told[1], told[2], "delete claim default-1 (claim-uid)"],
+        ["patch claim default-1", reported[0], reported[1], reported[2], "delete claim default-1 (claim-uid)"],
         "on claim and node"
     );
     assert_eq!(spot.disrupted, Some("spot_interrupted"));
@@ -384,7 +385,7 @@ fn deletion_removes_node_then_instance_then_finalizer() {
     let rows = [
         ("a node is there", json!({}), vec![json!({})], InstanceState::Unknown, vec!["delete node node-1 (node-uid)"]),
         ("it is on its way", json!({}), vec![leaving], InstanceState::Unknown, vec![]),
-        ("nobody asked EC2", json!({}), vec![], InstanceState::Unknown, vec![]),
+        ("EC2 was not asked", json!({}), vec![], InstanceState::Unknown, vec![]),
         ("the instance lives", json!({}), vec![], InstanceState::Alive, vec!["terminate i-1", status]),
         ("it is ending", json!({}), vec![], InstanceState::Ending, vec![status]),
         ("it is gone", json!({}), vec![], InstanceState::Gone, vec![release]),
@@ -451,7 +452,7 @@ fn consolidatable_follows_pod_events_and_the_nodepool() {
 
     view.now = at(360);
     let decision = decide(&view);
-    assert_eq!(written(&decision.steps, condition::CONSOLIDATABLE).map(|told| told.0), Some("True".to_owned()));
+    assert_eq!(written(&decision.steps, condition::CONSOLIDATABLE).map(|reported| reported.0), Some("True".to_owned()));
     view.claim = claim(&merged(&[serde_json::to_value(view.claim.as_ref()).unwrap(), body(&decision.steps)]));
     assert!(decide(&view).steps.is_empty(), "it is said once");
 
@@ -511,7 +512,7 @@ fn decide_deletes_the_claim_when_gates_stay_closed() {
     view.nodes = vec![crate::fixture::node(&merged(&[serde_json::to_value(view.nodes[0].as_ref()).unwrap(), ready]))];
     assert_eq!(words(&decide(&view).steps), ["patch node node-1"], "late, but there");
     view.nodes = vec![crate::fixture::node(&json!({}))];
-    assert_eq!(decide(&view).disrupted, None, "nobody's gates hold it back");
+    assert_eq!(decide(&view).disrupted, None, "no gate delays it");
 }
 
 /// A fifth of the NodePool, rounded up, is deleted at a time, for any number of late nodes and any order of reconciles.

@@ -183,7 +183,7 @@ fn user_data_check_measures_size_and_reports_warnings() {
     };
     let large = "#!/bin/bash\n".to_owned() + &"echo a line of a long script\n".repeat(530);
     let rows = [("echo small".to_owned(), 0, true), (large, 2, true), ("x\n".repeat(9000), 2, false)];
-    for (script, told, measured) in rows {
+    for (script, reported, measured) in rows {
         let (mut view, _, resolution) = resolution(&json!({"spec": {"userData": script}}));
         view.pools = vec![pool("a", json!([])), pool("b", json!([{"key": "dedicated", "effect": "NoSchedule"}]))];
         let image = cloud::Image { id: "ami-1".to_owned(), ..cloud::Image::default() };
@@ -194,7 +194,7 @@ fn user_data_check_measures_size_and_reports_warnings() {
             &class,
             &cloud::Settings { cluster_cidr: "10.0.0.0/16".to_owned(), ..cloud::Settings::default() },
         );
-        assert_eq!(words(&seen.notes), vec!["event UserData"; told], "{} bytes of script", script.len());
+        assert_eq!(words(&seen.notes), vec!["event UserData"; reported], "{} bytes of script", script.len());
         assert_eq!(seen.bytes.is_some_and(|bytes| bytes as usize > script.len()), measured, "{:?}", seen.bytes);
     }
 }

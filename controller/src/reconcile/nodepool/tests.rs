@@ -134,9 +134,9 @@ fn decide_stays_ready_when_budgets_are_invalid() {
         let mut all = hashed();
         merge(&mut all, &change);
         let steps = decide(&look(&all));
-        let told = written(&steps, condition::DISRUPTION_VALID);
-        assert_eq!(told.is_some(), expected.is_some(), "{change}");
-        if let (Some((status, reason, message)), Some(part)) = (told, expected) {
+        let reported = written(&steps, condition::DISRUPTION_VALID);
+        assert_eq!(reported.is_some(), expected.is_some(), "{change}");
+        if let (Some((status, reason, message)), Some(part)) = (reported, expected) {
             assert_eq!((status.as_str(), reason.as_str()), ("False", reason::DISRUPTION_INVALID));
             assert!(message.contains(part), "{message}");
         }

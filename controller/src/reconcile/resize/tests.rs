@@ -161,17 +161,17 @@ fn index(utilization: &str, hours: u8) -> Index {
 
 #[test]
 fn advice_recommends_requests_when_utilization_is_observe() {
-    let told = advice(&index("observe", 48), false, at(0));
-    let messages: Vec<&str> = told.notes.iter().map(crate::write::events::Event::message).collect();
+    let reported = advice(&index("observe", 48), false, at(0));
+    let messages: Vec<&str> = reported.notes.iter().map(crate::write::events::Event::message).collect();
     // Half of the request is the lower limit for both.
     let expected =
         "Recommended requests by utilization: cpu 750m instead of 1500m, memory 1Gi instead of 2Gi (pods evaluated: 1)";
     assert_eq!(messages, [expected]);
-    assert_eq!(told.spare["default"], Size { cpu: 750, memory: 1024 * MIB });
+    assert_eq!(reported.spare["default"], Size { cpu: 750, memory: 1024 * MIB });
     let silent = [index("observe", 23), index("ignore", 48), index("pack", 48)];
     for index in silent {
         assert_eq!(advice(&index, false, at(0)), super::Recommendation::default());
     }
-    assert_eq!(advice(&index("pack", 48), true, at(0)), told, "where pods cannot be resized");
+    assert_eq!(advice(&index("pack", 48), true, at(0)), reported, "where pods cannot be resized");
     assert_eq!(advice(&index("observe", 48), false, at(3600)), super::Recommendation::default(), "the report is stale");
 }

@@ -39,6 +39,6 @@ mod tests {
         assert_eq!(shared.0.len(), 2);
         drop(first);
         let last = shared.share(&list(5));
-        assert_eq!(shared.0, [other, last].into(), "nobody asks for the first one any more");
+        assert_eq!(shared.0, [other, last].into(), "the first one is not used any more");
     }
 }

@@ -132,7 +132,7 @@ mod tests {
         turns.note(ConditionOwner::Claim, &[says("Unknown", 10)], &[says("True", 13)], at(14));
         let reported: Vec<_> = turns.take().0.into_iter().map(|turn| (turn.status, turn.before)).collect();
         assert_eq!(reported, [("Unknown".to_owned(), None), ("True".to_owned(), Some(("Unknown".to_owned(), 3.0)))]);
-        assert_eq!(turns.take().0, [], "each is told once");
+        assert_eq!(turns.take().0, [], "each is reported once");
     }
 
     #[test]

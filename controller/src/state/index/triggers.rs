@@ -97,10 +97,10 @@ impl Indexed for Pod {
             index.waiting.insert(uid(pod), key_of(pod));
         }
         if let Some(gone) = before.filter(|pod| pod.is_awaiting_scheduler()) {
-            index.unjudged.remove(&uid(gone));
+            index.awaiting_scheduler.remove(&uid(gone));
         }
         if let Some(pod) = after.filter(|pod| pod.is_awaiting_scheduler()) {
-            index.unjudged.insert(uid(pod), key_of(pod));
+            index.awaiting_scheduler.insert(uid(pod), key_of(pod));
         }
         if live && let Some(node) = event_node(before, after) {
             index.pod_events.insert(node.to_owned(), now);

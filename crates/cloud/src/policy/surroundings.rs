@@ -19,7 +19,7 @@ pub const NODE_POLICIES: &[NodePolicy] = &[
     },
     NodePolicy {
         name: "AmazonSSMManagedInstanceCore",
-        optional: Some(("SessionManager", "false when nobody should reach nodes through Session Manager")),
+        optional: Some(("SessionManager", "false to disable access through Session Manager")),
     },
 ];
 

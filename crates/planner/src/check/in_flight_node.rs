@@ -9,7 +9,7 @@ use crate::{InstanceType, Launch, Node, Offering, Operator, PodShape, Pool, Requ
 use super::labels::{Labels, alternatives, carries, possible, satisfied};
 
 /// Placeholder for a value that no requirement names, and for the name of a new node.
-pub(super) const UNMENTIONED: &str = "a value that nobody mentions";
+pub(super) const UNMENTIONED: &str = "an unmentioned value";
 
 /// Label of one node: its value, or its absence.
 pub(super) type Value = Option<String>;

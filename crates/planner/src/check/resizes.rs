@@ -92,7 +92,7 @@ fn may_go_down(
         (node.claim.is_some() && node.stage == Stage::Initialized, "is lowered on a node that is not ours or not up"),
         (
             node.usage.is_some_and(|usage| usage.pressed.is_none()),
-            "is lowered where nobody knows the use, or something is short",
+            "is lowered without known utilization, or under pressure",
         ),
         (sizing.fixed.is_none(), "is lowered though its requests are fixed"),
         (sizing.used.is_some_and(|used| used.hours >= rules.history && !used.pressed), "is lowered without a history"),

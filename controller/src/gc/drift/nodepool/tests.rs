@@ -117,7 +117,7 @@ fn follow_pool_writes_its_reasons_and_keeps_others() {
     let rows = [
         ("fresh", vec![launched("True")], Some(false), None),
         ("changed", vec![launched("True")], Some(true), Some((ours, 60))),
-        ("changed and told", vec![launched("True"), drifted(ours)], Some(true), Some((ours, 2))),
+        ("changed and reported", vec![launched("True"), drifted(ours)], Some(true), Some((ours, 2))),
         ("changed and drifted before", vec![launched("True"), drifted(theirs)], Some(true), Some((ours, 2))),
         ("changed back", vec![launched("True"), drifted(ours)], Some(false), None),
         ("as it was, and of another image", vec![launched("True"), drifted(theirs)], Some(false), Some((theirs, 2))),

@@ -57,7 +57,11 @@ fn apply_triggers_a_plan_when_pods_are_pending() {
         assert_eq!(plans::<Namespace>(index, [&labelled("a"), &labelled("b")]), [wait, wait]);
         assert_eq!(plans::<StorageClass>(index, [&json!({}), &json!({})]), [wait, wait]);
         drop(index.delete::<Namespace>("it", NOW));
-        assert_eq!(plans::<Namespace>(index, [&noted("a"), &noted("b")]), [wait, false], "nobody selects by notes");
+        assert_eq!(
+            plans::<Namespace>(index, [&noted("a"), &noted("b")]),
+            [wait, false],
+            "no selector reads annotations"
+        );
     }
 }
 

@@ -5,9 +5,9 @@ use aws_sdk_ec2::primitives::DateTimeFormat;
 use aws_sdk_ec2::types as ec2;
 use cloud::{CapacityReservation, CloudError, ErrorKind, PlacementGroup, PlacementGroupQuery, ReservationFilter};
 
-use crate::describe::count;
+use crate::ec2::describe::count;
+use crate::ec2::tags;
 use crate::failure::failure;
-use crate::tags;
 
 /// Reservations per page.
 const PAGE: i32 = 1000;

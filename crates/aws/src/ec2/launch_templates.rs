@@ -6,8 +6,8 @@ use aws_sdk_ec2::Client;
 use aws_sdk_ec2::types as ec2;
 use cloud::{CloudError, LaunchTemplate, LaunchTemplateRequest, Tags};
 
+use crate::ec2::tags;
 use crate::failure::{failure, incomplete};
-use crate::tags;
 use data::data;
 
 /// Launch templates per page.

@@ -11,8 +11,8 @@ use aws_sdk_ec2::types as ec2;
 use cloud::data::scaled;
 use cloud::{CloudError, Filter, Image, InstanceTypeInfo, SecurityGroup, SpotPrice, Subnet, TypeOffering};
 
+use crate::ec2::tags;
 use crate::failure::failure;
-use crate::tags;
 
 pub(crate) use types::count;
 

@@ -8,8 +8,8 @@ use cloud::{
     CloudError, FleetAnswer, FleetConfig, FleetError, FleetInstance, FleetOverride, FleetRequest, RunInstancesProbe,
 };
 
+use crate::ec2::tags;
 use crate::failure::{failure, refused};
-use crate::tags;
 
 const CALL: &str = "CreateFleet";
 

@@ -6,8 +6,8 @@ use aws_sdk_ec2::types as ec2;
 use cloud::batcher::MAX_DESCRIBED;
 use cloud::{CloudError, Instance, Tags};
 
+use crate::ec2::tags;
 use crate::failure::failure;
-use crate::tags;
 
 /// States in which an instance still costs money or holds a name.
 const ALIVE: [&str; 5] = ["pending", "running", "stopping", "stopped", "shutting-down"];

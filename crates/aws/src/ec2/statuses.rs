@@ -9,8 +9,8 @@ use aws_sdk_ec2::primitives::{DateTime, DateTimeFormat};
 use aws_sdk_ec2::types as ec2;
 use cloud::{CloudError, InstanceStatus, StatusEvent};
 
+use crate::ec2::tags;
 use crate::failure::failure;
-use crate::tags;
 
 /// Instances per page.
 const PAGE: i32 = 1000;

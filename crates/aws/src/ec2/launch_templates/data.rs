@@ -6,7 +6,7 @@ use cloud::{
     Placement, ReservationSpecification, Tags,
 };
 
-use crate::tags;
+use crate::ec2::tags;
 
 type Interface = ec2::LaunchTemplateInstanceNetworkInterfaceSpecificationRequest;
 
