@@ -177,8 +177,8 @@ async fn moto_passes_contract_except_listed_cases() {
             "the lowest priority value goes first",
             "a client token launches once",
             "a client token refuses other parameters",
-            "a dry pool is an error beside what was launched",
-            "only dry pools: no instance, only errors",
+            "a pool without capacity is an error beside what was launched",
+            "only pools without capacity: no instance, only errors",
         ]
     );
     moto.stop().await.unwrap();
