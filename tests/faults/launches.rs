@@ -26,9 +26,15 @@ fn launch_under(fault: Fault, times: usize, said: &'static str) {
         let name = claim.metadata.name.context("no name")?;
         scene.told(&name, reason::LAUNCH_FAILED, said).await?;
         scene.runs("patient").await?;
-        ensure!(scene.stage.wire.waiting_faults() == 0, "not all faults struck");
+        every_fault_struck(scene).await?;
         once(scene, &name).await
     });
+}
+
+/// Waits until every scheduled fault has struck.
+async fn every_fault_struck(scene: &Scene) -> Result<()> {
+    eventually("every fault to strike", LIMIT, async || Ok((scene.stage.wire.waiting_faults() == 0).then_some(())))
+        .await
 }
 
 /// Asserts that this NodeClaim is the only one, with the only instance that this test launched.
@@ -71,7 +77,7 @@ fn launch_finds_instance_when_refused_after_a_lost_reply() {
         scene.pod("doubtful", "1", json!({})).await?;
         let claim = eventually("a claim", LIMIT, async || Ok(Some(scene.only_claim().await?))).await?;
         scene.runs("doubtful").await?;
-        ensure!(scene.stage.wire.waiting_faults() == 0, "not all faults struck");
+        every_fault_struck(scene).await?;
         once(scene, &claim.metadata.name.unwrap_or_default()).await
     });
 }

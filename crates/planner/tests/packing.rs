@@ -228,7 +228,7 @@ fn check_reports_each_invalid_resize() {
         (false, "requests something else", |_, plan| plan.resizes[0].containers[0].from.cpu = 2400),
         (false, "resized 2 times", |_, plan| plan.resizes.push(plan.resizes[0].clone())),
         (false, "does not run on", |_, plan| plan.resizes[0].node = "node-1".to_owned()),
-        (false, "nobody knows the use", |snapshot, _| Arc::make_mut(&mut snapshot.nodes[0]).usage = None),
+        (false, "without known utilization", |snapshot, _| Arc::make_mut(&mut snapshot.nodes[0]).usage = None),
         (false, "without a history", |snapshot, _| snapshot.pools[0].disruption.packing.history = 49),
         (false, "does not pack", |snapshot, _| snapshot.pools[0].disruption.utilization = Utilization::Observe),
         (false, "short within a day", |snapshot, _| {
