@@ -5,9 +5,9 @@ use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use api::objects::{Node, Pod};
+use api::objects::Pod;
 use api::status::Conditioned;
-use api::{EC2NodeClass, NodeClaim, NodePool, condition, label, taint};
+use api::{EC2NodeClass, NodeClaim, NodePool, condition};
 use cloud::fake::FakeInstance;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Event;
@@ -113,10 +113,6 @@ impl Scene {
             let claims = self.list::<NodeClaim>().await?.into_iter().map(|claim| claim.name_any());
             let left: Vec<String> = living.chain(claims).filter(|name| self.before.contains(name)).collect();
             ensure!(left.is_empty(), "{left:?} should have gone long ago");
-            // A node of the last test that takes pods would take those of the next one.
-            let open = self.list::<Node>().await?.into_iter().filter(takes_pods).map(|node| node.name().to_owned());
-            let open: Vec<String> = open.collect();
-            ensure!(open.is_empty(), "{open:?} still take pods");
             Ok(Some(()))
         })
         .await?;
@@ -270,10 +266,4 @@ pub fn instance_of(claim: &NodeClaim) -> Result<String> {
     let provider_id = claim.status.as_ref().map(|status| status.provider_id.as_str()).unwrap_or_default();
     let found = cloud::launch::claim::instance_id(provider_id).map(str::to_owned);
     found.with_context(|| format!("NodeClaim {} has no instance, its provider ID is {provider_id:?}", claim.name_any()))
-}
-
-/// Reports whether the Node belongs to a NodePool and takes pods without tolerations for its disruption.
-fn takes_pods(node: &Node) -> bool {
-    let is_ours = node.label(label::NODEPOOL).is_some();
-    is_ours && !node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE)
 }
