@@ -189,7 +189,7 @@ async fn sampler_reports_failed_and_restarting_units() {
     let room = Room::new();
     let mut sampler = room.sampler();
     let sample = sampler.sample(Millis(0)).await;
-    assert!(!sample.checks.iter().any(|look| look.check == check::KUBELET_FAILED), "nobody knows: {sample:?}");
+    assert!(!sample.checks.iter().any(|look| look.check == check::KUBELET_FAILED), "unknown: {sample:?}");
     room.systemd("LoadState=loaded\nActiveState=activating\nSubState=auto-restart\nResult=exit-code\nNRestarts=5");
     let mut sampler = room.sampler();
     let said = look(&mut sampler, &check::KUBELET_FAILED).await.unwrap();

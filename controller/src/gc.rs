@@ -3,6 +3,6 @@
 
 pub mod drift;
 pub mod instances;
-mod periodic;
+pub mod periodic;
 pub mod profiles;
 pub mod tags;

@@ -22,7 +22,11 @@ use tokio::task::JoinSet;
 
 use crate::capacity::offerings::Offerings;
 use crate::capacity::{launch, memory_overhead, rate_limits};
-use crate::gc::{drift, instances, profiles, tags};
+use crate::gc::drift::DriftDetection;
+use crate::gc::instances::GarbageCollection;
+use crate::gc::periodic::{TaskContext, run_for_ever};
+use crate::gc::profiles::ProfileCollection;
+use crate::gc::tags::Tagging;
 use crate::informer::interruption::queue::Listener;
 use crate::informer::interruption::{Notices, status_checks};
 use crate::informer::{cluster_info, watch};
@@ -104,12 +108,14 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let resizer = Resizer::new(client, Arc::clone(&cluster), writer.clone(), Arc::clone(&metrics));
     let disruptor = Arc::new(Disruptor::new(Arc::clone(&cluster), writer.clone(), Arc::clone(&metrics)));
     let provisioner = Provisioner::new(shared.clone(), writer.clone(), Arc::clone(&disruptor), resizer, rules);
-    tasks.spawn(instances::collect_for_ever(Arc::clone(&cluster), Arc::clone(&offerings), writer.clone()));
-    tasks.spawn(drift::compare_for_ever(Arc::clone(&cluster), Arc::clone(&offerings), writer.clone()));
-    tasks.spawn(profiles::collect_for_ever(Arc::clone(&cluster), Arc::clone(&offerings), writer.clone()));
-    tasks.spawn(tags::tag_for_ever(Arc::clone(&cluster), Arc::clone(&offerings), writer.clone()));
-    let heard = NoticeSources { cluster: &cluster, offerings: &offerings, notices: &notices, metrics: &metrics };
-    listen(&settings, &heard, &mut tasks);
+    let context =
+        TaskContext { cluster: Arc::clone(&cluster), offerings: Arc::clone(&offerings), writer: writer.clone() };
+    tasks.spawn(run_for_ever(GarbageCollection::default(), context.clone()));
+    tasks.spawn(run_for_ever(DriftDetection, context.clone()));
+    tasks.spawn(run_for_ever(ProfileCollection::default(), context.clone()));
+    tasks.spawn(run_for_ever(Tagging, context));
+    let sources = NoticeSources { cluster: &cluster, offerings: &offerings, notices: &notices, metrics: &metrics };
+    listen(&settings, &sources, &mut tasks);
     tasks.spawn(Arc::new(Reconciler::new(shared, writer, launcher, disruptor)).run());
     tasks.spawn(provisioner.run(triggers));
 
@@ -201,8 +207,8 @@ struct NoticeSources<'a> {
 }
 
 /// Starts the sources of EC2's notices, including the queue if there is one.
-fn listen(settings: &Settings, heard: &NoticeSources<'_>, tasks: &mut JoinSet<()>) {
-    let NoticeSources { cluster, offerings, notices, metrics } = heard;
+fn listen(settings: &Settings, sources: &NoticeSources<'_>, tasks: &mut JoinSet<()>) {
+    let NoticeSources { cluster, offerings, notices, metrics } = sources;
     let all = || (Arc::clone(cluster), Arc::clone(offerings), Arc::clone(notices), Arc::clone(metrics));
     let (cluster, offerings, notices, metrics) = all();
     tasks.spawn(status_checks::watch_for_ever(cluster, offerings, notices, metrics));

@@ -18,11 +18,11 @@ pub use nodepool::{follow_pool, of_pool};
 
 use crate::capacity::offerings::Offerings;
 use crate::capacity::reservations;
-use crate::gc::periodic::{self, PeriodicTask, TaskContext};
+use crate::gc::periodic::{PeriodicTask, TaskContext};
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::write::patches;
-use crate::write::writer::{Operation, Target, Writer};
+use crate::write::writer::{Operation, Target};
 
 /// Interval between comparisons. An EC2NodeClass changes seldom, and the replacement of a node takes minutes.
 const EVERY: Duration = Duration::from_secs(60);
@@ -39,12 +39,8 @@ const OURS: [&str; 7] = [
     reason::PLACEMENT_GROUP_DRIFT,
 ];
 
-/// Compares NodeClaims with EC2 forever.
-pub async fn compare_for_ever(cluster: Arc<Cluster>, offerings: Arc<Offerings>, writer: Writer) {
-    periodic::run_for_ever(DriftDetection, TaskContext { cluster, offerings, writer }).await;
-}
-
-struct DriftDetection;
+/// Periodic comparison of NodeClaims with EC2.
+pub struct DriftDetection;
 
 impl PeriodicTask for DriftDetection {
     const NAME: &'static str = "drift detection";

@@ -1,7 +1,6 @@
 //! Garbage collection of instances without a NodeClaim and of NodeClaims without an instance.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use api::objects::Node;
@@ -12,10 +11,10 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use crate::capacity::offerings::Offerings;
-use crate::gc::periodic::{self, PeriodicTask, TaskContext};
+use crate::gc::periodic::{PeriodicTask, TaskContext};
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
-use crate::write::writer::{Operation, Target, Writer};
+use crate::write::writer::{Operation, Target};
 
 /// Interval between the first checks. A leaked instance costs money from the first minute.
 const EARLY: Duration = Duration::from_secs(10);
@@ -26,18 +25,17 @@ const TEMPLATES: Duration = Duration::from_secs(600);
 /// Grace period after the launch of an instance, whose NodeClaim may have no status yet, and after a registration.
 const GRACE: SignedDuration = SignedDuration::from_secs(30);
 
-/// Deletes orphaned resources forever.
-pub async fn collect_for_ever(cluster: Arc<Cluster>, offerings: Arc<Offerings>, writer: Writer) {
-    periodic::run_for_ever(
-        GarbageCollection { runs: 0, templates_due: Instant::now() },
-        TaskContext { cluster, offerings, writer },
-    )
-    .await;
-}
-
-struct GarbageCollection {
+/// Periodic deletion of orphaned resources.
+pub struct GarbageCollection {
     runs: u32,
     templates_due: Instant,
+}
+
+impl Default for GarbageCollection {
+    /// Returns a collection that checks launch templates in its first run.
+    fn default() -> Self {
+        Self { runs: 0, templates_due: Instant::now() }
+    }
 }
 
 impl PeriodicTask for GarbageCollection {

@@ -10,15 +10,19 @@ use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::write::writer::Writer;
 
-/// Everything that a periodic task reads and writes.
-pub(super) struct TaskContext {
-    pub(super) cluster: Arc<Cluster>,
-    pub(super) offerings: Arc<Offerings>,
-    pub(super) writer: Writer,
+/// Everything that a periodic task reads and writes. Cheap to clone; clones share the state.
+#[derive(Clone)]
+pub struct TaskContext {
+    /// Index of the cluster, and its clock.
+    pub cluster: Arc<Cluster>,
+    /// Data of EC2.
+    pub offerings: Arc<Offerings>,
+    /// Writer of Kubernetes objects and EC2 resources.
+    pub writer: Writer,
 }
 
 /// Task that runs forever, with a pause before each run.
-pub(super) trait PeriodicTask: Send {
+pub trait PeriodicTask: Send {
     /// Name in log lines.
     const NAME: &'static str;
     /// Pause before the first run.
@@ -29,7 +33,7 @@ pub(super) trait PeriodicTask: Send {
 }
 
 /// Runs the task forever.
-pub(super) async fn run_for_ever<T: PeriodicTask>(mut task: T, context: TaskContext) {
+pub async fn run_for_ever<T: PeriodicTask>(mut task: T, context: TaskContext) {
     let mut pause = T::FIRST_PAUSE;
     loop {
         tokio::time::sleep(pause).await;

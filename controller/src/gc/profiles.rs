@@ -2,7 +2,6 @@
 //! still use it.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use api::annotation;
@@ -10,23 +9,15 @@ use cloud::CloudError;
 use cloud::nodeclass::{self, Unused};
 
 use crate::capacity::offerings::Offerings;
-use crate::gc::periodic::{self, PeriodicTask, TaskContext};
-use crate::state::cluster::Cluster;
+use crate::gc::periodic::{PeriodicTask, TaskContext};
 use crate::state::index::Index;
-use crate::write::writer::{Operation, Writer};
+use crate::write::writer::Operation;
 
 const EVERY: Duration = Duration::from_secs(30 * 60);
 
-/// Deletes unused instance profiles forever. Does nothing in an isolated VPC, where IAM cannot be reached.
-pub async fn collect_for_ever(cluster: Arc<Cluster>, offerings: Arc<Offerings>, writer: Writer) {
-    if offerings.settings().isolated_vpc {
-        return;
-    }
-    periodic::run_for_ever(ProfileCollection::default(), TaskContext { cluster, offerings, writer }).await;
-}
-
+/// Periodic deletion of unused instance profiles. Does nothing in an isolated VPC, where IAM cannot be reached.
 #[derive(Default)]
-struct ProfileCollection {
+pub struct ProfileCollection {
     unused: Unused,
 }
 
@@ -36,6 +27,9 @@ impl PeriodicTask for ProfileCollection {
 
     async fn run(&mut self, context: &TaskContext) -> Result<Duration, CloudError> {
         let TaskContext { cluster, offerings, writer } = context;
+        if offerings.settings().isolated_vpc {
+            return Ok(EVERY);
+        }
         let path = nodeclass::cluster_path(offerings.settings());
         let found = offerings.cloud().instance_profiles(&path).await?;
         let used = cluster.read(|index| used(index, offerings));

@@ -11,9 +11,7 @@ use cloud::tags::CLUSTER_TAG;
 use cloud::{CloudError, Instance, Tags};
 use serde_json::json;
 
-use crate::capacity::offerings::Offerings;
-use crate::gc::periodic::{self, PeriodicTask, TaskContext};
-use crate::state::cluster::Cluster;
+use crate::gc::periodic::{PeriodicTask, TaskContext};
 use crate::state::index::Index;
 use crate::write::writer::{Operation, Target, WriteError, Writer};
 
@@ -24,12 +22,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Tag that consoles show as the name of an instance.
 const NAME: &str = "Name";
 
-/// Tags instances forever.
-pub async fn tag_for_ever(cluster: Arc<Cluster>, offerings: Arc<Offerings>, writer: Writer) {
-    periodic::run_for_ever(Tagging, TaskContext { cluster, offerings, writer }).await;
-}
-
-struct Tagging;
+/// Periodic tagging of instances with the names of their nodes.
+pub struct Tagging;
 
 impl PeriodicTask for Tagging {
     const NAME: &'static str = "tagging";

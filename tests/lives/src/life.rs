@@ -12,7 +12,9 @@ use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use cloud::Cloud;
 use controller::capacity::launch::Launcher;
 use controller::capacity::offerings::Offerings;
-use controller::gc::{drift, instances};
+use controller::gc::drift::DriftDetection;
+use controller::gc::instances::GarbageCollection;
+use controller::gc::periodic::{TaskContext, run_for_ever};
 use controller::informer::interruption::{Notices, status_checks};
 use controller::metrics;
 use controller::provision::batcher::PlanTrigger;
@@ -159,14 +161,20 @@ impl Life {
             let (offerings, metrics) = (Arc::clone(&offerings), Arc::clone(&metrics));
             self.tasks.spawn(offerings.follow_prices(capacity_type, false, Arc::clone(&cluster), metrics));
         }
-        self.tasks.spawn(instances::collect_for_ever(
-            Arc::clone(&cluster),
-            Arc::clone(&offerings),
-            self.writer.clone(),
-        ));
-        self.tasks.spawn(drift::compare_for_ever(Arc::clone(&cluster), Arc::clone(&offerings), self.writer.clone()));
+        self.tasks.spawn(run_for_ever(GarbageCollection::default(), self.task_context()));
+        self.tasks.spawn(run_for_ever(DriftDetection, self.task_context()));
         self.tasks.spawn(status_checks::watch_for_ever(cluster, offerings, notices, metrics));
         self.works();
+    }
+
+    /// Returns what the periodic tasks of this run read and write.
+    #[must_use]
+    pub fn task_context(&self) -> TaskContext {
+        TaskContext {
+            cluster: Arc::clone(&self.cluster),
+            offerings: Arc::clone(&self.offerings),
+            writer: self.writer.clone(),
+        }
     }
 
     /// Adds another task to this run.
