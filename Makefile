@@ -1,8 +1,9 @@
 # The verbs of this project. Each first checks what it needs (tests/steps/prepare), then only calls programs.
 # Build caches live outside the checkout; nothing depends on their content.
 
-export KERF_CACHE ?= $(HOME)/.cache/kerf
-export CARGO_TARGET_DIR ?= $(KERF_CACHE)/target
+export KERF_CACHE ?= $(or $(HOME),$(error HOME is not set: set it, or set KERF_CACHE to a folder for builds))/.cache/kerf
+# One folder for each checkout: cargo compares times only, so a shared folder can pass off programs of another checkout as this one's.
+export CARGO_TARGET_DIR ?= $(KERF_CACHE)/target/$(subst /,-,$(CURDIR:/%=%))
 export AWS_EC2_METADATA_DISABLED = true
 # Verbs build whole crates, so incremental state would only take disk.
 export CARGO_INCREMENTAL ?= 0

@@ -6,13 +6,14 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 use ship::{Outcome, root, run};
 use tempfile::TempDir;
 
 /// Programs of a minimal Debian that the script itself needs.
-const TOOLS: [&str; 15] = [
-    "awk", "bash", "cat", "cut", "dirname", "env", "grep", "head", "mkdir", "rm", "sed", "sort", "tail", "touch", "tr",
+const TOOLS: [&str; 16] = [
+    "awk", "bash", "cat", "cut", "dirname", "env", "find", "grep", "head", "mkdir", "rm", "sed", "sort", "tail", "touch", "tr",
 ];
 /// Programs that targets need, each a stub.
 const PROGRAMS: [&str; 12] = [
@@ -112,6 +113,7 @@ impl Machine {
         let mut command = Command::new(self.path("bin/bash"));
         command.arg(root().join("tests/steps/prepare")).arg(verb).env_clear();
         command.env("PATH", self.path("bin")).env("KERF_SYSROOT", self.0.path()).env("KERF_CACHE", self.path("cache"));
+        command.env("CARGO_TARGET_DIR", self.path("cache/target/this"));
         run(&mut command)
     }
 
@@ -221,8 +223,30 @@ fn prepare_names_too_little_disk_and_memory() {
     let tiny = Machine::complete().with_file("proc/meminfo", "MemAvailable:   1048576 kB\n");
     assert_refused(&tiny, "demo", "1 GB of memory are available, `make demo` needs 8 GB");
     assert!(little.prepare("--done").well, "a verb that is done is recorded");
-    let machine = Machine::complete().with("df", "echo Avail; echo 5000").with_file("cache/prepared/test", "");
+    let machine = Machine::complete().with("df", "echo Avail; echo 5000").with_file("cache/target/this/prepared/test", "");
     assert!(machine.prepare("test").well, "a second run needs less");
+}
+
+#[test]
+fn prepare_removes_builds_of_other_checkouts_after_two_weeks() {
+    let machine = Machine::complete();
+    for (checkout, days) in [("this", 20), ("old", 15), ("recent", 13)] {
+        let path = format!("cache/target/{checkout}/last-used");
+        machine.write(&path, "");
+        let stamp = fs::File::options().write(true).open(machine.path(&path)).unwrap();
+        stamp.set_modified(SystemTime::now() - Duration::from_hours(24 * days)).unwrap();
+    }
+    let Outcome { well, said } = machine.prepare("demo");
+    assert!(well && said.contains("cache/target/old, unused for two weeks"), "{said}");
+    let left = |checkout: &str| machine.path("cache/target").join(checkout).exists();
+    assert_eq!(["this", "old", "recent"].map(left), [true, false, true]);
+}
+
+#[test]
+fn prepare_names_a_cache_that_cannot_be_written() {
+    // A file in the place of the folder stops root as well.
+    let machine = Machine::complete().with_file("cache/target", "");
+    assert_refused(&machine, "demo", "cache/target/this cannot be written, builds are kept there: set KERF_CACHE");
 }
 
 #[test]
