@@ -68,17 +68,49 @@ pub(super) fn page() -> String {
         write!(page, "\n## {}-${{CLUSTER}}\n\n```json\n{text}\n```\n", policy.name()).unwrap();
     }
     page.push_str(
-        "\n## Permissions by call\n\nThe first action is the call's own; AWS checks the others during the call.\n\n",
+        "\n## Permissions by call\n\nOf several calls in a row, each needs the action of its own name. AWS checks further actions during a call.\n\n",
     );
-    page.push_str("| call | actions | statements |\n|---|---|---|\n");
-    let mut rows: Vec<String> = Vec::new();
+    page.push_str("| calls | actions | statements |\n|---|---|---|\n");
+    for row in rows() {
+        let cells = [row.calls, row.actions, row.statements].map(|names| names.join(", "));
+        writeln!(page, "| {} |", cells.join(" | ")).unwrap();
+    }
+    page
+}
+
+/// Calls with the same permissions. Calls with one action each share a row if a statement allows all of them.
+struct Row {
+    calls: Vec<&'static str>,
+    actions: Vec<&'static str>,
+    statements: Vec<&'static str>,
+}
+
+fn rows() -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
     for need in CALLS {
-        let row = format!("| {} | {} | {} |", need.call, need.actions.join(", "), need.statements.join(", "));
-        if !rows.contains(&row) {
-            rows.push(row);
+        let is_same = |row: &&mut Row| {
+            row.statements == need.statements && (row.actions == need.actions || need.actions.len() == 1)
+        };
+        match rows.iter_mut().find(is_same) {
+            Some(row) => {
+                add(&mut row.calls, &[need.call]);
+                add(&mut row.actions, need.actions);
+            }
+            None => rows.push(Row {
+                calls: vec![need.call],
+                actions: need.actions.to_vec(),
+                statements: need.statements.to_vec(),
+            }),
         }
     }
-    page.push_str(&rows.join("\n"));
-    page.push('\n');
-    page
+    rows
+}
+
+/// Adds the names that the list does not have yet.
+fn add(names: &mut Vec<&'static str>, more: &[&'static str]) {
+    for name in more {
+        if !names.contains(name) {
+            names.push(name);
+        }
+    }
 }
