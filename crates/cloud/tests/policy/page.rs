@@ -6,22 +6,23 @@ use super::{CALLS, PLACEHOLDERS, Policy};
 
 const INTRODUCTION: &str = r#"# IAM policies of the controller
 
-Written from `crates/cloud/src/policy` by `make bless`. The policies allow the calls that Kerf makes and no others: a test fails
-when a call has no statement or a statement no call, and when a launch lacks a tag that a statement asks for. Names are Karpenter's.
+This page is the reference for the permissions of the controller, written from `crates/cloud/src/policy` by `make bless`. The
+policies allow exactly the calls that Kerf makes, which a test checks, and have Karpenter's names.
 
-Attach them to the role that the controller's Pod runs as (EKS Pod Identity, or IAM roles for service accounts). The role of the
-nodes is another one: it needs AmazonEKSWorkerNodePolicy, AmazonEC2ContainerRegistryPullOnly, AmazonEKS_CNI_Policy unless the CNI has
-a role of its own, and AmazonSSMManagedInstanceCore if people should reach nodes through Session Manager.
-
-`controller/rights` has all of this as a CloudFormation template and a Terraform module, with both roles and, if wanted, the queue with
-its rules: written from the same tables. This page is for reading, and for other tools.
+`controller/rights` has them as a CloudFormation template and a Terraform module, with both roles and, as an option, the queue and
+its rules. Use this page for other tools.
 
     aws cloudformation deploy --stack-name kerf-prod --template-file controller/rights/cloudformation.yaml \
       --parameter-overrides ClusterName=prod --capabilities CAPABILITY_NAMED_IAM
 
-## How to fill them in
+| role | needs |
+|---|---|
+| of the controller's Pod (EKS Pod Identity, or IAM roles for service accounts) | the policies of this page |
+| of the nodes | AmazonEKSWorkerNodePolicy, AmazonEC2ContainerRegistryPullOnly, AmazonEKS_CNI_Policy unless the CNI has its own role, AmazonSSMManagedInstanceCore for Session Manager |
 
-| placeholder | what it is |
+## Placeholders
+
+| placeholder | meaning |
 |---|---|
 "#;
 
@@ -34,27 +35,26 @@ const USE: &str = r#"
       aws iam create-policy --policy-name "$name-$CLUSTER" --policy-document "file://$name.json"
     done
 
-`envsubst` puts nothing in the place of a variable that is not set: set them all, also for parts that you leave out.
+Set all variables, also for parts that you leave out: `envsubst` replaces a missing variable with nothing.
 
-## What can be left out, and what may be missing
+## Optional and additional permissions
 
 | part | needed when |
 |---|---|
-| Interruption | `INTERRUPTION_QUEUE` is set. Spot notices need no queue: the agent hears them on the node |
-| IAMIntegration, all but AllowPassingInstanceRole | some EC2NodeClass has `role`. With `instanceProfile` everywhere Kerf makes no profiles; `ISOLATED_VPC` makes none either |
-| EKSIntegration | the cluster is of EKS, and not all of `CLUSTER_ENDPOINT`, `CLUSTER_CA_BUNDLE` and `CLUSTER_CIDR` are set, or `EKS_CONTROL_PLANE` is |
-| AllowPricingReadActions | the Pricing API can be reached. Without it the price table that Kerf carries counts (`docs/types.md`) |
+| Interruption | `INTERRUPTION_QUEUE` is set; agents receive spot notices without a queue |
+| IAMIntegration, all but AllowPassingInstanceRole | an EC2NodeClass has `role`, and `ISOLATED_VPC` is not set |
+| EKSIntegration | one of `CLUSTER_ENDPOINT`, `CLUSTER_CA_BUNDLE` and `CLUSTER_CIDR` is not set, or `EKS_CONTROL_PLANE` is |
+| AllowPricingReadActions | the Pricing API can be reached; else built-in prices are used ([types.md](types.md)) |
 | ssm:GetParameter on a parameter of your own | `amiSelectorTerms` has an `ssmParameter` outside `/aws/service/` |
 | iam:PassRole on further roles | classes name several roles |
-| use of a KMS key | volumes are encrypted with a key of your own: the key's policy must let the controller's role use it and make grants |
-| the service-linked role of spot | the account never bought spot: `aws iam create-service-linked-role --aws-service-name spot.amazonaws.com` |
+| use of a KMS key | volumes are encrypted with your key: its policy must let the controller's role use it and create grants |
+| the service-linked role of spot | the account never used spot: `aws iam create-service-linked-role --aws-service-name spot.amazonaws.com` |
 
-## If you have Karpenter's policies already
+## With Karpenter's policies
 
-Everything but one thing works with them: instances that were bought together get their owner's tags when they are nodes, and
-`kerf.sh/nodeclaim-uid` is one of them. Add that key to `aws:TagKeys` in AllowScopedResourceTagging; until then Kerf logs that it
-may not tag them, and tries again. Beyond that these are tighter: what a launch makes must belong to the account, instance
-profiles must lie under the cluster's path, and there is no policy for zonal shifts, which Kerf does not follow.
+Karpenter's policies work, except that instances of one CreateFleet call get the tag `kerf.sh/nodeclaim-uid` later. Add this key to
+`aws:TagKeys` in AllowScopedResourceTagging; until then Kerf logs the refusal and retries. Otherwise the policies of this page are
+tighter: resources of a launch must belong to the account, instance profiles have the path of the cluster, and zonal shifts have none.
 "#;
 
 pub(super) fn page() -> String {
@@ -68,17 +68,49 @@ pub(super) fn page() -> String {
         write!(page, "\n## {}-${{CLUSTER}}\n\n```json\n{text}\n```\n", policy.name()).unwrap();
     }
     page.push_str(
-        "\n## Which call needs what\n\nThe first action is the call's own; the others AWS asks for on the way.\n\n",
+        "\n## Permissions by call\n\nOf several calls in a row, each needs the action of its own name. AWS checks further actions during a call.\n\n",
     );
-    page.push_str("| call | actions | statements |\n|---|---|---|\n");
-    let mut rows: Vec<String> = Vec::new();
+    page.push_str("| calls | actions | statements |\n|---|---|---|\n");
+    for row in rows() {
+        let cells = [row.calls, row.actions, row.statements].map(|names| names.join(", "));
+        writeln!(page, "| {} |", cells.join(" | ")).unwrap();
+    }
+    page
+}
+
+/// Calls with the same permissions. Calls with one action each share a row if a statement allows all of them.
+struct Row {
+    calls: Vec<&'static str>,
+    actions: Vec<&'static str>,
+    statements: Vec<&'static str>,
+}
+
+fn rows() -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
     for need in CALLS {
-        let row = format!("| {} | {} | {} |", need.call, need.actions.join(", "), need.statements.join(", "));
-        if !rows.contains(&row) {
-            rows.push(row);
+        let is_same = |row: &&mut Row| {
+            row.statements == need.statements && (row.actions == need.actions || need.actions.len() == 1)
+        };
+        match rows.iter_mut().find(is_same) {
+            Some(row) => {
+                add(&mut row.calls, &[need.call]);
+                add(&mut row.actions, need.actions);
+            }
+            None => rows.push(Row {
+                calls: vec![need.call],
+                actions: need.actions.to_vec(),
+                statements: need.statements.to_vec(),
+            }),
         }
     }
-    page.push_str(&rows.join("\n"));
-    page.push('\n');
-    page
+    rows
+}
+
+/// Adds the names that the list does not have yet.
+fn add(names: &mut Vec<&'static str>, more: &[&'static str]) {
+    for name in more {
+        if !names.contains(name) {
+            names.push(name);
+        }
+    }
 }
