@@ -13,7 +13,8 @@ use tempfile::TempDir;
 
 /// Programs of a minimal Debian that the script itself needs.
 const TOOLS: [&str; 16] = [
-    "awk", "bash", "cat", "cut", "dirname", "env", "find", "grep", "head", "mkdir", "rm", "sed", "sort", "tail", "touch", "tr",
+    "awk", "bash", "cat", "cut", "dirname", "env", "find", "grep", "head", "mkdir", "rm", "sed", "sort", "tail",
+    "touch", "tr",
 ];
 /// Programs that targets need, each a stub.
 const PROGRAMS: [&str; 12] = [
@@ -223,7 +224,8 @@ fn prepare_names_too_little_disk_and_memory() {
     let tiny = Machine::complete().with_file("proc/meminfo", "MemAvailable:   1048576 kB\n");
     assert_refused(&tiny, "demo", "1 GB of memory are available, `make demo` needs 8 GB");
     assert!(little.prepare("--done").well, "a verb that is done is recorded");
-    let machine = Machine::complete().with("df", "echo Avail; echo 5000").with_file("cache/target/this/prepared/test", "");
+    let machine =
+        Machine::complete().with("df", "echo Avail; echo 5000").with_file("cache/target/this/prepared/test", "");
     assert!(machine.prepare("test").well, "a second run needs less");
 }
 
