@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use daemon::backoff::RetryDelays;
 use jiff::Timestamp;
 use log::Level;
 use machine::agent::mode::Listen;
@@ -397,7 +398,7 @@ struct InstanceProperties {
 
 /// Returns the properties of this instance from metadata. Retries until metadata answers.
 async fn instance_properties(root: &Path, imds: &Imds) -> InstanceProperties {
-    let mut wait = Duration::from_millis(250);
+    let mut delays = RetryDelays::new(Duration::from_millis(250), METADATA_WAIT);
     let mut logged = None;
     loop {
         match read_properties(root, imds).await {
@@ -410,8 +411,7 @@ async fn instance_properties(root: &Path, imds: &Imds) -> InstanceProperties {
                 }
             }
         }
-        sleep(wait).await;
-        wait = (wait * 2).min(METADATA_WAIT);
+        sleep(delays.next_delay()).await;
     }
 }
 

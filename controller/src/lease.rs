@@ -1,5 +1,6 @@
 //! Leader election with a Lease, so that only one of two replicas writes. The rules are those of client-go. A lease that did
-//! not change for its duration, by the local clock, is free. A leader that cannot renew in time steps down.
+//! not change for its duration, by the local clock, is free. A leader that cannot renew in time steps down. `kubert` compares
+//! the renewal time with the wall clock of its machine, so that skewed clocks give two leaders.
 
 mod keeper;
 

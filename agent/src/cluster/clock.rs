@@ -1,9 +1,8 @@
 //! Time of the API server, for a machine whose clock is wrong: tokens contain the time of their signature.
 
-use std::sync::{Mutex, PoisonError};
-
 use hyper::HeaderMap;
 use jiff::{SignedDuration, Timestamp, Unit};
+use parking_lot::Mutex;
 
 use crate::host::clock::date;
 
@@ -25,7 +24,7 @@ impl Clock {
     /// Updates the skew from the date of a response.
     pub(super) fn learn(&self, headers: &HeaderMap) {
         if let Some(date) = date(headers) {
-            *self.behind.lock().unwrap_or_else(PoisonError::into_inner) = behind(date, Timestamp::now());
+            *self.behind.lock() = behind(date, Timestamp::now());
         }
     }
 
@@ -36,7 +35,7 @@ impl Clock {
 
     /// Returns how far our clock is behind.
     pub(super) fn behind(&self) -> SignedDuration {
-        *self.behind.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.behind.lock()
     }
 }
 

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use daemon::backoff::RetryDelays;
 use http_body_util::BodyExt;
 use hyper::Method;
 use hyper::body::Incoming;
@@ -145,18 +146,17 @@ pub async fn follow<T>(cluster: Arc<Cluster>, watched: Watched<T>, events: Sende
 where
     T: DeserializeOwned + Clone + Send,
 {
-    let mut wait = RETRY_MIN;
+    let mut delays = RetryDelays::new(RETRY_MIN, RETRY_MAX);
     while !events.is_closed() {
         match session(&cluster.http, &watched, &events).await {
-            Ok(()) => wait = RETRY_MIN,
+            Ok(()) => delays.reset(),
             Err(error) => {
                 if events.send(WatchEvent::Trouble(error)).await.is_err() {
                     return;
                 }
-                wait = (wait * 2).min(RETRY_MAX);
             }
         }
-        sleep(wait).await;
+        sleep(delays.next_delay()).await;
     }
 }
 

@@ -1,8 +1,8 @@
 //! Requests over persistent connections. One connection serves one request at a time; parallel evictions use connections of
-//! their own.
+//! their own. hyper-util's pooled client cannot drop its connections, which a replaced certificate requires.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
@@ -12,6 +12,7 @@ use hyper::{Method, Request, Response};
 use jiff::SignedDuration;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::TcpUserTimeout;
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -146,7 +147,7 @@ impl Http {
     /// Handles a 401: the certificate was replaced, the token is no longer valid, or our clock is wrong. Resets connections and
     /// token.
     async fn unauthorized(&self, what: &str) -> ClusterError {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.idle.lock().clear();
         let again = self.bearer.refused(self.clock.now()).await;
         let cure = format!("{}{}", self.bearer.cure(), self.clock.complaint());
         ClusterError::Unauthorized { what: what.to_owned(), cure, again }
@@ -176,7 +177,7 @@ impl Http {
     }
 
     async fn sender(&self) -> Result<Sender, ClusterError> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.idle.lock().pop();
         match idle {
             Some(sender) if !sender.is_closed() && sender.is_ready() => Ok(sender),
             _ => self.open().await,
@@ -184,7 +185,7 @@ impl Http {
     }
 
     fn keep(&self, sender: Sender) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         if idle.len() < IDLE && !sender.is_closed() {
             idle.push(sender);
         }

@@ -1,5 +1,7 @@
 //! Kernel messages. The kernel's ring buffer survives the agent: a restart reads it from the beginning and reaches the same
 //! verdicts, because records have their time since boot.
+//!
+//! A crate such as `rmesg` would only replace the parser of the few numbers before the text of a record.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read as _};

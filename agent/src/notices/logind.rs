@@ -3,15 +3,19 @@
 //!
 //! No failure here is final: after a missing bus, a refusal or a closed connection, the agent retries. The announcement arrives
 //! without a lock too.
+//!
+//! `zbus` is not used: it brings an executor and macros into every image, for a few calls and one signal of logind.
 
 mod bus;
 mod wire;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use daemon::backoff::RetryDelays;
+use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::mpsc::Sender;
 use tokio::time::sleep;
@@ -85,18 +89,18 @@ impl Delay {
     /// Reports whether the lock is held.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.0.lock().is_some()
     }
 
     fn swap(&self, lock: Option<Lock>) -> Option<Lock> {
-        std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), lock)
+        std::mem::replace(&mut *self.0.lock(), lock)
     }
 }
 
 /// Watches for shutdowns until the receiver is closed. `root` is the prefix of the bus's socket.
 pub async fn watch(root: PathBuf, delay: Delay, updates: Sender<WatchUpdate>) {
     let mut logged = None;
-    let mut wait = RETRY.0;
+    let mut delays = RetryDelays::new(RETRY.0, RETRY.1);
     while !updates.is_closed() {
         let mut subscribed = false;
         let Err(error) = listen(&root, &delay, &updates, &mut subscribed).await else {
@@ -107,8 +111,10 @@ pub async fn watch(root: PathBuf, delay: Delay, updates: Sender<WatchUpdate>) {
             log::warn!(reason = problem.as_deref().unwrap_or_default(); "cannot subscribe to PrepareForShutdown");
             logged = problem;
         }
-        wait = if subscribed { RETRY.0 } else { (wait * 2).min(RETRY.1) };
-        sleep(wait).await;
+        if subscribed {
+            delays.reset();
+        }
+        sleep(delays.next_delay()).await;
     }
 }
 

@@ -1,5 +1,6 @@
 //! Parsers for cgroup files and `/proc`. Every parser is total: invalid text is `None`. A last line without its end may be a
-//! truncated number, so it counts as absent.
+//! truncated number, so it counts as absent. `procfs` opens and reads the files itself, while the sampler reuses open files and
+//! one buffer.
 
 /// Nanoseconds of a tick of `/proc/stat`; the kernel guarantees user space 100 per second.
 const TICK: u64 = 10_000_000;

@@ -1,4 +1,5 @@
-//! Kubernetes' label selectors in kubectl's syntax: `a=b,c!=d,e in (f,g),h notin (i),j>1,k<2,l,!m`.
+//! Kubernetes' label selectors in kubectl's syntax: `a=b,c!=d,e in (f,g),h notin (i),j>1,k<2,l,!m`. kube's `Selector` has no
+//! parser for this syntax.
 
 use planner::{Operator, Requirement, Requirements};
 

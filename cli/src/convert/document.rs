@@ -1,5 +1,7 @@
 //! Split of files into documents, and assembly of the output around changed documents.
 
+use machine::document::REPEATED;
+
 use super::object::{Object, Remark, RemarkKind};
 use super::retired;
 use super::tree::{self, Entry, Node, Tree};
@@ -140,7 +142,7 @@ impl Document {
         self.body = found.text;
         let tree = tree::read(&self.body, line).map_err(|fault| {
             let problem = format!("line {}: not YAML: {}", fault.line, fault.problem);
-            let cure = match fault.problem.ends_with(tree::TWICE) {
+            let cure = match fault.problem.ends_with(REPEATED) {
                 true => "remove one of them; older names are treated as the current ones",
                 false => "correct the line; a template must be rendered first",
             };

@@ -1,10 +1,15 @@
 //! A YAML document as a tree that keeps comments, blank lines, quotes and line numbers. A changed tree is written again without
 //! the loss of a comment.
+//!
+//! The editor is ours. The tree of `machine::document`, from which this one is made, has no room for comments: they would cost
+//! the agent 48 bytes per field. `yaml-edit` keeps anchors and merge keys as written, but a part that moves to another document
+//! needs them expanded.
 
 mod read;
 mod write;
 
-pub(super) use read::{TWICE, read};
+pub(super) use machine::document::Style;
+pub(super) use read::read;
 
 /// A value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,17 +29,6 @@ pub(super) enum NodeKind {
     /// A list on one line, such as `[a, b]`.
     FlowList(Vec<Entry>),
     FlowMap(Vec<Entry>),
-}
-
-/// Style of a scalar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
-    /// Without quotes: the text itself defines its type, such as string, number or null.
-    Plain,
-    Single,
-    Double,
-    /// A block after `|`.
-    Block,
 }
 
 /// A field of a map, or an element of a list, whose key is empty.

@@ -1,4 +1,5 @@
-//! Text layout: colours, truncation, line breaks and counts.
+//! Text layout: colours, truncation, line breaks and counts. `textwrap` and `anstyle` would replace some forty lines, because
+//! lines break only at spaces.
 
 /// Colours, enabled or disabled.
 #[derive(Clone, Copy, Debug)]

@@ -15,6 +15,7 @@ use cloud::types::prices::PriceBook;
 use cloud::types::{ClassSettings, LearnedMemory, MemoryUpdate, OfferingSource as Prices, Source, image_set};
 use cloud::unavailable_offerings::{Scope, UnavailableOfferings};
 use cloud::{Cloud, CloudError, FleetAnswer, Instance, InstanceTypeInfo};
+use daemon::backoff::RetryDelays;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
 use planner::Catalogue;
@@ -184,12 +185,12 @@ impl Offerings {
 
     /// Refreshes instance types and zones forever: with short delays until EC2 answers, then every 12 hours.
     pub async fn refresh_for_ever(self: Arc<Self>, cluster: Arc<Cluster>) {
-        let mut retry = FIRST_RETRY;
+        let mut delays = RetryDelays::new(FIRST_RETRY, LAST_RETRY);
         loop {
             match self.refresh().await {
                 Ok(types) => {
                     log::info!(types = types as i64; "loaded instance types and zones");
-                    retry = FIRST_RETRY;
+                    delays.reset();
                     let classes: Vec<String> = cluster.read(|index| index.classes.keys().cloned().collect());
                     classes.into_iter().for_each(|name| cluster.queue.add(WorkItem::Class(name)));
                     cluster.ask_for_plan("market".to_owned());
@@ -200,8 +201,7 @@ impl Offerings {
                         error = daemon::error::chain(&error).as_str();
                         "failed to load instance types, retrying"
                     );
-                    tokio::time::sleep(retry).await;
-                    retry = (retry * 2).min(LAST_RETRY);
+                    tokio::time::sleep(delays.next_delay()).await;
                 }
             }
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use cloud::{Cloud, CloudError, ClusterDescription, ErrorKind};
+use daemon::backoff::RetryDelays;
 use kube::Client;
 
 use crate::capacity::offerings::Offerings;
@@ -35,14 +36,13 @@ pub async fn describe(
     if !is_needed(settings, has_ca) {
         return Ok(None);
     }
-    let mut retry = FIRST_RETRY;
+    let mut delays = RetryDelays::new(FIRST_RETRY, LAST_RETRY);
     loop {
         match cloud.cluster(&settings.cluster_name).await {
             Ok(found) => return Ok(Some(found)),
             Err(error) if is_passing(&error) => {
                 log::warn!(error = daemon::error::chain(&error).as_str(); "eks:DescribeCluster failed, retrying");
-                tokio::time::sleep(retry).await;
-                retry = (retry * 2).min(LAST_RETRY);
+                tokio::time::sleep(delays.next_delay()).await;
             }
             Err(error) if settings.cluster_endpoint.is_empty() || !has_ca => {
                 let name = &settings.cluster_name;

@@ -1,11 +1,13 @@
 //! Work queue: each key is processed at most once at a time. A key that arrives during its processing is processed again
 //! afterwards.
 //!
-//! [`Schedule`] decides (pure, `now` is a parameter), [`Queue`] waits.
+//! [`Schedule`] decides (pure, `now` is a parameter), [`Queue`] waits. kube's `Controller` is not used because it owns the
+//! watch of its kind, and `DelayQueue` of tokio-util because it reads the clock itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use daemon::backoff::doubled;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -79,7 +81,7 @@ impl<K: Ord + Clone> Schedule<K> {
         match next {
             QueueAction::Retry => {
                 let failures = self.failures.entry(key.clone()).or_default();
-                let delay = FIRST_RETRY.saturating_mul(1 << (*failures).min(16)).min(LAST_RETRY);
+                let delay = doubled(FIRST_RETRY, *failures, LAST_RETRY);
                 *failures += 1;
                 self.add(key, now + delay);
             }

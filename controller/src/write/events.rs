@@ -2,6 +2,8 @@
 //!
 //! An equal event is not sent again within its minimum interval, and of events in large numbers only some are sent. An event
 //! never delays the work that it reports.
+//!
+//! kube's `Recorder` sends each event at once and waits for the API server; it has no limits.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Admin port for probes and scrapes: `/healthz`, `/readyz` and `/metrics`.
+//! Admin port for probes and scrapes: `/healthz`, `/readyz` and `/metrics`. A framework such as `axum` would add a router and
+//! its layers to every image, for three paths.
 
 use std::convert::Infallible;
 use std::io;

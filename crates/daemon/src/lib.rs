@@ -1,7 +1,8 @@
-//! Common parts of all daemons of Kerf: log, shutdown, probes and metrics. Independent of Kubernetes and AWS, so that the agent
-//! remains as small as possible.
+//! Common parts of all daemons of Kerf: log, shutdown, delays, probes and metrics. Independent of Kubernetes and AWS, so that
+//! the agent remains as small as possible.
 
 pub mod admin;
+pub mod backoff;
 pub mod error;
 pub mod log;
 pub mod metric;

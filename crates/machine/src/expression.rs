@@ -1,6 +1,7 @@
 //! User-defined expressions for the number of pods of a node: the subset of CEL for integers and booleans. CEL's rules apply.
 //! Numbers have 64 bits, and an overflow or a division by zero is an error, never a wrong number. All types are validated
-//! before the evaluation. `&&` and `||` ignore an error that cannot change the result.
+//! before the evaluation. `&&` and `||` ignore an error that cannot change the result. The crate `cel` also implements strings,
+//! maps, lists and times, which every image would carry.
 
 mod parse;
 

@@ -1,5 +1,6 @@
 //! Multipart user data, read and written without a mail library. EC2 user data uses one level of multipart/mixed with text
-//! parts. nodeadm, cloud-init and Kerf's agent must be able to read the output.
+//! parts. nodeadm, cloud-init and Kerf's agent must be able to read the output. `mailparse` does not write, and reports no line
+//! of an error.
 
 use thiserror::Error;
 

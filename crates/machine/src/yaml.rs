@@ -1,5 +1,5 @@
 //! Writer of YAML for people: blocks, one field or element per line. Supports only [`serde_json::Value`]; strings that YAML
-//! could read as another type are quoted.
+//! could read as another type are quoted. The writer of serde-saphyr would add 0.03 MB to the agent.
 
 use std::fmt::Write as _;
 
@@ -64,11 +64,19 @@ fn line(text: &mut String, value: &Value) {
 fn scalar(text: &str) -> String {
     let plain = text.starts_with(|first: char| first.is_ascii_alphabetic())
         && text.chars().all(|character| character.is_ascii_alphanumeric() || "._/-".contains(character))
-        && !TAKEN.iter().any(|taken| text.eq_ignore_ascii_case(taken));
+        && !is_of_another_type(text);
     if plain { text.to_owned() } else { quoted(text) }
 }
 
-fn quoted(text: &str) -> String {
+/// Reports whether some version of YAML reads a plain word as another type than a string.
+#[must_use]
+pub fn is_of_another_type(word: &str) -> bool {
+    TAKEN.iter().any(|taken| word.eq_ignore_ascii_case(taken))
+}
+
+/// Returns a text in double quotes, in JSON's syntax, which YAML reads alike.
+#[must_use]
+pub fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {
         let _ = match character {

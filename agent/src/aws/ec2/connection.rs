@@ -1,4 +1,5 @@
-//! One HTTP exchange with a server outside of this machine: direct or through a proxy, with or without TLS.
+//! One HTTP exchange with a server outside of this machine: direct or through a proxy, with or without TLS. hyper-util's client
+//! would need a connector for TLS and tunnels, which is most of this file, for two requests in the life of a machine.
 
 use std::path::PathBuf;
 

@@ -1,11 +1,11 @@
-//! Route of a request: direct, or through the proxy that the environment names. The rules are those of Go's standard library,
-//! for which users write their environments. Pure.
+//! Route of a request: direct, or through the proxy that the environment names. hyper-util's matcher parses URLs, addresses,
+//! networks and domains. Users write their environments for Go's standard library, so the rules in which curl and the matcher
+//! differ from Go stay here: ports, `*.`, a leading dot, loopback, and errors for invalid URLs. Pure.
 
 use std::net::IpAddr;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use hyper::Uri;
+use hyper_util::client::proxy::matcher::Matcher;
 
 use super::error::Ec2Error;
 use crate::host::environment::Environment;
@@ -25,7 +25,10 @@ impl Server {
     /// Parses `http://HOST[:PORT]` or `https://HOST[:PORT]`; the rest is ignored.
     #[must_use]
     pub fn parse(url: &str) -> Option<Self> {
-        let uri: Uri = url.parse().ok()?;
+        Self::from_uri(&url.parse().ok()?)
+    }
+
+    fn from_uri(uri: &Uri) -> Option<Self> {
         let tls = match uri.scheme_str()? {
             "https" => true,
             "http" => false,
@@ -34,6 +37,10 @@ impl Server {
         let host = uri.host()?.trim_matches(['[', ']']).to_owned();
         let port = uri.port_u16().unwrap_or(if tls { 443 } else { 80 });
         (!host.is_empty()).then_some(Self { tls, host, port })
+    }
+
+    fn uri(&self) -> Option<Uri> {
+        format!("{}://{}", if self.tls { "https" } else { "http" }, self.authority(false)).parse().ok()
     }
 
     /// Returns host and port, as in a `Host` header or a CONNECT request. `always` adds the default port of the scheme too.
@@ -65,63 +72,40 @@ pub fn on_the_way(environment: &Environment, server: &Server) -> Result<Option<P
         return Ok(None);
     };
     let exempt = environment.get("NO_PROXY").or_else(|| environment.get("no_proxy")).unwrap_or_default();
-    if is_here(&server.host) || exempt.split(',').any(|rule| exempts(rule.trim(), server)) {
+    if is_here(&server.host) || is_exempt(exempt, server) {
         return Ok(None);
     }
     let unusable = || Ec2Error::Variable { name: name.to_owned(), cure: "write http://HOST:PORT of the proxy" };
-    parse(url).map(Some).ok_or_else(unusable)
+    parse(url, server).map(Some).ok_or_else(unusable)
 }
 
-fn parse(url: &str) -> Option<Proxy> {
+fn parse(url: &str, server: &Server) -> Option<Proxy> {
     let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-    let uri: Uri = url.parse().ok()?;
-    let user = uri.authority()?.as_str().rsplit_once('@').map(|(user, _)| user.to_owned());
-    let authorization = user.map(|user| format!("Basic {}", STANDARD.encode(decoded(&user))));
-    Some(Proxy { server: Server::parse(&url)?, authorization })
-}
-
-/// Decodes percent escapes; other text is unchanged.
-fn decoded(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let escaped = tail.get(..2).filter(|_| *first == b'%').and_then(|hex| std::str::from_utf8(hex).ok());
-        let (byte, after) = match escaped.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => (byte, &tail[2..]),
-            None => (*first, tail),
-        };
-        bytes.push(byte);
-        rest = after;
-    }
-    bytes
+    let found = Matcher::builder().all(url).build().intercept(&server.uri()?)?;
+    let authorization = found.basic_auth().and_then(|value| value.to_str().ok()).map(str::to_owned);
+    Some(Proxy { server: Server::from_uri(found.uri())?, authorization })
 }
 
 fn is_here(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-/// Reports whether a rule of NO_PROXY covers a server. A rule is `*`, an address, a network, or a domain with its subdomains,
-/// each with or without a port. A domain with a leading dot covers only its subdomains.
-fn exempts(rule: &str, server: &Server) -> bool {
-    if rule == "*" {
-        return true;
-    }
-    let host = server.host.to_ascii_lowercase();
-    if let (Some(network), Ok(address)) = (network(rule), host.parse()) {
-        return contains(network, address);
-    }
+/// Reports whether the value of NO_PROXY covers a server.
+fn is_exempt(exempt: &str, server: &Server) -> bool {
+    let rules = || exempt.split(',').map(str::trim);
+    let translated: Vec<&str> = rules().filter_map(|rule| translated(rule, server)).collect();
+    let matcher = Matcher::builder().all("http://proxy").no(translated.join(",")).build();
+    // The matcher's `*` covers names only, not addresses.
+    rules().any(|rule| rule == "*") || server.uri().is_some_and(|uri| matcher.intercept(&uri).is_none())
+}
+
+/// Returns a rule of Go in the notation of the matcher; `None` if the rule cannot cover the server. The matcher has neither
+/// ports nor brackets nor `*.`, and its leading dot covers the domain itself too.
+fn translated<'a>(rule: &'a str, server: &Server) -> Option<&'a str> {
     let (name, port) = with_port(rule);
-    if name.is_empty() || port.is_some_and(|port| port != server.port) {
-        return false;
-    }
-    let name = name.to_ascii_lowercase();
-    let name = name.strip_prefix('*').filter(|rest| rest.starts_with('.')).unwrap_or(&name);
-    let (domain, itself) = name.strip_prefix('.').map_or((name, true), |domain| (domain, false));
-    match host.strip_suffix(domain) {
-        Some("") => itself,
-        Some(below) => below.ends_with('.'),
-        None => false,
-    }
+    let name = name.strip_prefix('*').filter(|rest| rest.starts_with('.')).unwrap_or(name);
+    let is_itself = name.strip_prefix('.').is_some_and(|domain| domain.eq_ignore_ascii_case(&server.host));
+    (!is_itself && port.is_none_or(|port| port == server.port)).then_some(name)
 }
 
 fn with_port(rule: &str) -> (&str, Option<u16>) {
@@ -131,22 +115,6 @@ fn with_port(rule: &str) -> (&str, Option<u16>) {
             (host.trim_end_matches(']'), port.parse().ok().or(Some(0)))
         }
         _ => (bare.trim_end_matches(']'), None),
-    }
-}
-
-fn network(rule: &str) -> Option<(IpAddr, u32)> {
-    let (address, length) = rule.split_once('/')?;
-    let (address, length): (IpAddr, u32) = (address.parse().ok()?, length.parse().ok()?);
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    (length <= most).then_some((address, length))
-}
-
-fn contains((network, length): (IpAddr, u32), address: IpAddr) -> bool {
-    let same = |left: u128, right: u128, bits: u32| (left ^ right).checked_shr(bits - length).unwrap_or(0) == 0;
-    match (network, address) {
-        (IpAddr::V4(network), IpAddr::V4(address)) => same(network.to_bits().into(), address.to_bits().into(), 32),
-        (IpAddr::V6(network), IpAddr::V6(address)) => same(network.to_bits(), address.to_bits(), 128),
-        _ => false,
     }
 }
 
@@ -195,6 +163,11 @@ mod tests {
             ("[fd00:ec2::254]:80", "http://[fd00:ec2::254]", false),
             ("fd00:ec2::254", "http://[fd00:ec2::254]", false),
             (",,", ec2, true),
+            ("*", "http://10.1.2.3", false),
+            ("a, *", "http://10.1.2.3", false),
+            ("10.0.0.0/33, :443, .", ec2, true),
+            (":80", "http://10.1.2.3", true),
+            ("*.EC2.us-west-2.amazonaws.com", ec2, true),
         ] {
             assert_eq!(proxied(no_proxy, url), expected, "NO_PROXY={no_proxy} {url}");
         }
@@ -208,6 +181,8 @@ mod tests {
             ("http://proxy:3128", Some((server("http://proxy:3128"), None))),
             ("proxy:3128", Some((server("http://proxy:3128"), None))),
             ("http://user:p%40ss@proxy", Some((server("http://proxy:80"), secret))),
+            ("http://user@proxy", Some((server("http://proxy:80"), Some("Basic dXNlcjo=".to_owned())))),
+            ("proxy:3128/", Some((server("http://proxy:3128"), None))),
             ("https://proxy/", Some((server("https://proxy:443"), None))),
             ("socks5://proxy:1080", None),
             ("http://", None),

@@ -1,4 +1,5 @@
-//! Parser for the XML of EC2's responses: nested elements with text. Callers only need the text at one path.
+//! Parser for the XML of EC2's responses: nested elements with text. Callers only need the text at one path. `quick-xml` yields
+//! events, so this search for a path would remain, for three kinds of responses.
 
 /// Returns the text of every element at `path`, names from the root on; `None` for a document that is not well-formed.
 ///

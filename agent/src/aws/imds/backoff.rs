@@ -1,6 +1,9 @@
-//! Delays between attempts. Pure, so that the retries of a whole fleet are predictable.
+//! Delays between attempts, with a jitter from a seed. Pure, so that the retries of a whole fleet are predictable; the jitter
+//! of `backon` differs in each run.
 
 use std::time::Duration;
+
+use daemon::backoff::doubled;
 
 /// Exponential backoff with a ceiling. Each delay is between half and all of its nominal length, by a hash of seed and attempt.
 /// Machines that boot together therefore retry at different times, and the same seed gives the same delays.
@@ -24,8 +27,7 @@ impl Backoff {
     /// Returns the delay after the failed attempt number `attempt`, counted from 0.
     #[must_use]
     pub fn delay(&self, attempt: u32) -> Duration {
-        let factor = 1_u32.checked_shl(attempt).unwrap_or(u32::MAX);
-        let nominal = self.start.saturating_mul(factor).min(self.ceiling);
+        let nominal = doubled(self.start, attempt, self.ceiling);
         let half = nominal / 2;
         half + half.mul_f64(fraction(self.seed ^ u64::from(attempt)))
     }

@@ -1,25 +1,49 @@
-//! Incremental CSV parser for a download: quotes, doubled quotes, and commas and line ends inside quotes.
+//! Incremental CSV parser for a download: csv-core's state machine, fed with each piece as it arrives. The crate `csv` pulls its
+//! input instead, and does not report a file that ends in the middle of a record.
+
+use csv_core::{ReadRecordResult, Reader};
 
 /// Splits bytes into records as they arrive.
-#[derive(Debug, Default)]
 pub(super) struct Splitter {
-    record: Vec<String>,
-    field: Vec<u8>,
-    quoted: bool,
-    /// `true` if a quote inside quotes was read: the end of the quotes, or the first of two.
-    quote: bool,
-    /// `true` if a part of the current record was read.
-    begun: bool,
+    reader: Reader,
+    /// Text of the current record, of which `text_length` bytes are known.
+    text: Vec<u8>,
+    text_length: usize,
+    /// Ends of the fields in the text, of which `fields` are known.
+    ends: Vec<usize>,
+    fields: usize,
+    is_at_rest: bool,
+}
+
+impl Default for Splitter {
+    fn default() -> Self {
+        Self { reader: Reader::new(), text: Vec::new(), text_length: 0, ends: Vec::new(), fields: 0, is_at_rest: true }
+    }
 }
 
 impl Splitter {
     /// Parses the next piece, and calls `take` with every record that it completes.
-    pub(super) fn feed<E>(&mut self, piece: &[u8], mut take: impl FnMut(&[String]) -> Result<(), E>) -> Result<(), E> {
-        for byte in piece {
-            if self.byte(*byte) {
-                take(&self.record)?;
-                self.record.clear();
-                self.begun = false;
+    pub(super) fn feed<E>(
+        &mut self,
+        mut piece: &[u8],
+        mut take: impl FnMut(&[String]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // csv-core reads an empty piece as the end of the file.
+        while !piece.is_empty() {
+            // No byte of a piece adds more than one byte and one field, so neither buffer can be full.
+            self.text.resize(self.text_length + piece.len(), 0);
+            self.ends.resize(self.fields + piece.len(), 0);
+            let (text, ends) = (&mut self.text[self.text_length..], &mut self.ends[self.fields..]);
+            let (result, read, written, ended) = self.reader.read_record(piece, text, ends);
+            self.text_length += written;
+            self.fields += ended;
+            let (parsed, rest) = piece.split_at(read);
+            // Line ends between two records are part of neither.
+            self.is_at_rest &= parsed.iter().all(|byte| matches!(byte, b'\r' | b'\n'));
+            piece = rest;
+            if matches!(result, ReadRecordResult::Record) {
+                take(&self.record())?;
+                (self.text_length, self.fields, self.is_at_rest) = (0, 0, true);
             }
         }
         Ok(())
@@ -27,55 +51,17 @@ impl Splitter {
 
     /// Reports whether the bytes so far end at the end of a record.
     pub(super) fn is_at_rest(&self) -> bool {
-        !self.begun
+        self.is_at_rest
     }
 
-    /// Parses one byte and returns true if a record is complete.
-    fn byte(&mut self, byte: u8) -> bool {
-        if self.quoted {
-            match (byte, self.quote) {
-                (b'"', false) => {
-                    self.quote = true;
-                    return false;
-                }
-                (b'"', true) => {
-                    self.quote = false;
-                    self.field.push(byte);
-                    return false;
-                }
-                (_, false) => {
-                    self.field.push(byte);
-                    return false;
-                }
-                (_, true) => {
-                    self.quote = false;
-                    self.quoted = false;
-                }
-            }
-        }
-        match byte {
-            b',' => self.end_field(),
-            b'\n' if self.begun => {
-                self.end_field();
-                return true;
-            }
-            b'\n' | b'\r' => {}
-            b'"' if self.field.is_empty() => {
-                self.begun = true;
-                self.quoted = true;
-            }
-            other => {
-                self.begun = true;
-                self.field.push(other);
-            }
-        }
-        false
-    }
-
-    fn end_field(&mut self) {
-        self.begun = true;
-        let field = std::mem::take(&mut self.field);
-        self.record.push(String::from_utf8_lossy(&field).into_owned());
+    fn record(&self) -> Vec<String> {
+        let mut start = 0;
+        let field = |end: &usize| {
+            let field = String::from_utf8_lossy(&self.text[start..*end]).into_owned();
+            start = *end;
+            field
+        };
+        self.ends[..self.fields].iter().map(field).collect()
     }
 }
 
@@ -110,7 +96,7 @@ mod tests {
 
     #[test]
     fn is_at_rest_returns_false_when_a_record_is_incomplete() {
-        for text in ["a,b\nc", "a,b\n\"c", "a,b\nc,"] {
+        for text in ["a,b\nc", "a,b\n\"c", "a,b\nc,", "a,b\n\"", "a,b\n\"c\n"] {
             assert!(!records(text, 3).1, "{text:?}");
         }
     }

@@ -1,19 +1,12 @@
-//! Reads a document into a tree. Aliases are expanded, because a part of a document may move into another document.
+//! Reads a document into a tree. The values are those of the one YAML reader, [`machine::document`]; comments and blank lines
+//! are added to the entry that follows them. Aliases are expanded, because a part of a document may move into another document;
+//! a comment stays at the anchor.
 
 use std::collections::BTreeMap;
 
-use granit_parser::{Event, Options, Parser, ScalarStyle, Span, StrInput, StructureStyle};
+use machine::document::{self, Comment, Fault, Kind, Style};
 
-use super::{Entry, Node, NodeKind, Style, Tree};
-
-/// Maximum number of values in a document, with those of aliases counted each time. The limit prevents that aliases exhaust the
-/// memory.
-const LARGEST: usize = 200_000;
-/// Maximum nesting depth, far beyond any manifest.
-const DEEPEST: usize = 100;
-
-/// Error text for a key that a map contains twice.
-pub(in crate::convert) const TWICE: &str = "is repeated";
+use super::{Entry, Node, NodeKind, Tree};
 
 /// Error for a document that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,179 +18,80 @@ pub(in crate::convert) struct Unreadable {
 
 /// Reads the one document of `text`, whose first line is `first_line` of its file.
 pub(in crate::convert) fn read(text: &str, first_line: usize) -> Result<Tree, Unreadable> {
-    let mut options = Options::default();
-    options.set_emit_comments(true);
-    let events = Parser::new_from_str_with_options(text, options);
-    let mut reader = Reader { events, first_line, ..Reader::new(text) };
-    let tree = reader.document();
-    tree.map_err(|fault| Unreadable { line: fault.line + first_line - 1, ..fault })
+    let (root, comments) = document::Node::read_with_comments(text).map_err(|fault| unreadable(&fault, first_line))?;
+    let mut annotator = Annotator::new(text, first_line, comments);
+    let root = annotator.node(&root, line(root.at));
+    let after = annotator.own.into_values().chain(annotator.behind.into_values()).collect();
+    Ok(Tree { root, after })
 }
 
-struct Reader<'a> {
-    events: Parser<'a, StrInput<'a>>,
+fn unreadable(fault: &Fault, first_line: usize) -> Unreadable {
+    Unreadable { line: line(fault.place()).max(1) + first_line - 1, problem: fault.problem().to_owned() }
+}
+
+fn line(at: document::Place) -> usize {
+    usize::try_from(at.line).unwrap_or(usize::MAX)
+}
+
+/// Converts the values of a document in their order, and gives each comment to an entry.
+struct Annotator<'a> {
     lines: Vec<&'a str>,
     first_line: usize,
     /// Comments that no entry has taken yet, by line: `own` on separate lines, `behind` at the end of a line.
     own: BTreeMap<usize, String>,
     behind: BTreeMap<usize, String>,
-    anchors: BTreeMap<usize, Node>,
-    nodes: usize,
-    depth: usize,
+    /// `true` after the first value or key.
+    begun: bool,
     /// `true` if blank lines belong to the last scalar, a block that keeps them.
     keeps_blank: bool,
-    /// Event that was peeked.
-    ahead: Option<(Event<'a>, Span)>,
 }
 
-impl<'a> Reader<'a> {
-    fn new(text: &'a str) -> Self {
-        Self {
-            events: Parser::new_from_str(text),
-            lines: text.lines().collect(),
-            first_line: 1,
-            own: BTreeMap::new(),
-            behind: BTreeMap::new(),
-            anchors: BTreeMap::new(),
-            nodes: 0,
-            depth: 0,
-            keeps_blank: false,
-            ahead: None,
-        }
+impl<'a> Annotator<'a> {
+    fn new(text: &'a str, first_line: usize, comments: Vec<Comment>) -> Self {
+        let lines: Vec<&str> = text.lines().collect();
+        let with_lines = comments.into_iter().map(|comment| {
+            let number = usize::try_from(comment.line).unwrap_or(usize::MAX);
+            (number, format!("#{}", comment.text.trim_end()))
+        });
+        let is_own = |number: usize| lines.get(number - 1).is_none_or(|line| line.trim_start().starts_with('#'));
+        let (own, behind) = with_lines.partition(|(number, _)| is_own(*number));
+        Self { lines, first_line, own, behind, begun: false, keeps_blank: false }
     }
 
-    fn document(&mut self) -> Result<Tree, Unreadable> {
-        let mut root = None;
-        loop {
-            let (event, span) = self.next()?;
-            match event {
-                Event::StreamStart | Event::DocumentEnd | Event::DocumentStart(..) => {}
-                Event::StreamEnd => break,
-                event => root = Some(self.node(event, span)?),
+    /// Converts a value whose errors refer to `line`.
+    fn node(&mut self, node: &document::Node, line: usize) -> Node {
+        let kind = match &node.kind {
+            Kind::Scalar(scalar) => {
+                self.keeps_blank = scalar.style == Style::Block && scalar.text.ends_with("\n\n");
+                NodeKind::Scalar(scalar.text.clone(), scalar.style)
             }
-        }
-        let own = std::mem::take(&mut self.own);
-        let after = own.into_values().chain(std::mem::take(&mut self.behind).into_values()).collect();
-        let nothing = Node { line: self.first_line, kind: NodeKind::Scalar(String::new(), Style::Plain) };
-        Ok(Tree { root: root.unwrap_or(nothing), after })
-    }
-
-    /// Returns the next event that is not a comment.
-    fn next(&mut self) -> Result<(Event<'a>, Span), Unreadable> {
-        if let Some(ahead) = self.ahead.take() {
-            return Ok(ahead);
-        }
-        loop {
-            match self.events.next_event() {
-                Some(Ok((Event::Comment(text, _), span))) => self.comment(&text, span.start.line()),
-                Some(Ok(found)) => return Ok(found),
-                Some(Err(error)) => return Err(fault(error.marker().line(), error.info())),
-                None => return Err(fault(1, "the document breaks off")),
+            Kind::List(items) => {
+                let items = items.iter().map(|item| self.item(item, node.one_line)).collect();
+                if node.one_line { NodeKind::FlowList(items) } else { NodeKind::List(items) }
             }
-        }
-    }
-
-    fn comment(&mut self, text: &str, line: usize) {
-        let comment = format!("#{}", text.trim_end());
-        let is_own = self.lines.get(line - 1).is_none_or(|line| line.trim_start().starts_with('#'));
-        let list = if is_own { &mut self.own } else { &mut self.behind };
-        list.insert(line, comment);
-    }
-
-    fn node(&mut self, event: Event<'a>, span: Span) -> Result<Node, Unreadable> {
-        let line = span.start.line();
-        let (kind, anchor) = match event {
-            Event::Scalar(text, style, anchor, tag) => {
-                self.keeps_blank = style == ScalarStyle::Literal && text.ends_with("\n\n");
-                let is_text = tag.is_some_and(|tag| tag.suffix() == "str");
-                (NodeKind::Scalar(text.into_owned(), written(style, is_text)), anchor)
+            Kind::Map(fields) => {
+                let fields = fields.iter().map(|(key, value)| self.field(key, value, node.one_line)).collect();
+                if node.one_line { NodeKind::FlowMap(fields) } else { NodeKind::Map(fields) }
             }
-            Event::SequenceStart(style, anchor, _) => {
-                let (items, one_line) = self.list(style, line)?;
-                (if one_line { NodeKind::FlowList(items) } else { NodeKind::List(items) }, anchor)
-            }
-            Event::MappingStart(style, anchor, _) => {
-                let (fields, one_line) = self.map(style, line)?;
-                (if one_line { NodeKind::FlowMap(fields) } else { NodeKind::Map(fields) }, anchor)
-            }
-            Event::Alias(anchor) => {
-                let known = self.anchors.get(&anchor).cloned();
-                let node = known.ok_or_else(|| fault(line, "recursive alias"))?;
-                self.count(size(&node), line)?;
-                return Ok(node);
-            }
-            _ => return Err(fault(line, "a value is missing")),
         };
-        self.count(1, line)?;
-        let node = Node { line: line + self.first_line - 1, kind };
-        if anchor != 0 {
-            self.anchors.insert(anchor, node.clone());
-        }
-        Ok(node)
+        self.begun = true;
+        Node { line: line + self.first_line - 1, kind }
     }
 
-    fn count(&mut self, more: usize, line: usize) -> Result<(), Unreadable> {
-        self.nodes += more;
-        if self.nodes > LARGEST { Err(fault(line, "the document is too large with its aliases")) } else { Ok(()) }
+    fn item(&mut self, item: &document::Node, one_line: bool) -> Entry {
+        let line = line(item.at);
+        let before = self.before(line);
+        let value = self.node(item, line);
+        Entry { before, key: String::new(), value, behind: self.behind(line, one_line) }
     }
 
-    fn deeper(&mut self, line: usize) -> Result<(), Unreadable> {
-        self.depth += 1;
-        if self.depth > DEEPEST { Err(fault(line, "nested too deeply")) } else { Ok(()) }
-    }
-
-    /// Returns the elements of a list, and whether they are on one line.
-    fn list(&mut self, style: StructureStyle, line: usize) -> Result<(Vec<Entry>, bool), Unreadable> {
-        self.deeper(line)?;
-        let mut items = Vec::new();
-        loop {
-            let (event, span) = self.next()?;
-            if event == Event::SequenceEnd {
-                self.depth -= 1;
-                return Ok((items, style == StructureStyle::Flow && span.end.line() == line));
-            }
-            let before = self.before(span.start.line());
-            let at = span.start.line();
-            let value = self.node(event, span)?;
-            let behind = self.behind(style, at)?;
-            items.push(Entry { before, key: String::new(), value, behind });
-        }
-    }
-
-    fn map(&mut self, style: StructureStyle, line: usize) -> Result<(Vec<Entry>, bool), Unreadable> {
-        self.deeper(line)?;
-        let (mut fields, mut below): (Vec<Entry>, Vec<Entry>) = (Vec::new(), Vec::new());
-        loop {
-            let (event, span) = self.next()?;
-            let at = span.start.line();
-            if event == Event::MappingEnd {
-                let one_line = style == StructureStyle::Flow && span.end.line() == line;
-                self.depth -= 1;
-                for entry in below {
-                    if fields.iter().all(|own| own.key != entry.key) {
-                        fields.push(entry);
-                    }
-                }
-                return Ok((fields, one_line));
-            }
-            let before = self.before(at);
-            let NodeKind::Scalar(key, key_style) = self.node(event, span)?.kind else {
-                return Err(fault(at, "expected a string as field name"));
-            };
-            let (event, span) = self.next()?;
-            let mut value = self.node(event, span)?;
-            // Errors about a field refer to the line of its key.
-            value.line = at + self.first_line - 1;
-            let behind = self.behind(style, at)?;
-            if key == "<<" && key_style == Style::Plain {
-                below.extend(
-                    value.fields().iter().chain(value.items().iter().flat_map(|it| it.value.fields())).cloned(),
-                );
-            } else if fields.iter().any(|known| known.key == key) {
-                return Err(fault(at, format!("`{key}` {TWICE}")));
-            } else {
-                fields.push(Entry { before, key, value, behind });
-            }
-        }
+    /// Converts a field. Errors about its value refer to the line of the key.
+    fn field(&mut self, key: &document::Key, value: &document::Node, one_line: bool) -> Entry {
+        let line = line(key.at);
+        let before = self.before(line);
+        (self.begun, self.keeps_blank) = (true, false);
+        let value = self.node(value, line);
+        Entry { before, key: key.text.clone(), value, behind: self.behind(line, one_line) }
     }
 
     /// Returns the comments and the blank line before an entry that begins on `line`.
@@ -206,39 +100,46 @@ impl<'a> Reader<'a> {
         let comments = std::mem::replace(&mut self.own, later);
         let first = comments.keys().next().copied().unwrap_or(line);
         let blank = first > 1 && self.lines.get(first - 2).is_some_and(|line| line.trim().is_empty());
-        let blank = (blank && self.nodes > 0 && !self.keeps_blank).then(String::new);
+        let blank = (blank && self.begun && !self.keeps_blank).then(String::new);
         blank.into_iter().chain(comments.into_values()).collect()
     }
 
-    /// Returns the comment at the end of the line of an entry that began on `line`. The parser emits the comment with the next
-    /// event.
-    fn behind(&mut self, style: StructureStyle, line: usize) -> Result<Option<String>, Unreadable> {
-        if style == StructureStyle::Flow {
-            return Ok(None);
-        }
-        if self.ahead.is_none() {
-            let next = self.next()?;
-            self.ahead = Some(next);
-        }
-        Ok(self.behind.remove(&line))
+    /// Returns the comment at the end of the line of an entry, unless the line has several entries.
+    fn behind(&mut self, line: usize, one_line: bool) -> Option<String> {
+        if one_line { None } else { self.behind.remove(&line) }
     }
 }
 
-fn written(style: ScalarStyle, is_text: bool) -> Style {
-    match style {
-        ScalarStyle::Plain if is_text => Style::Double,
-        ScalarStyle::Plain => Style::Plain,
-        ScalarStyle::SingleQuoted => Style::Single,
-        ScalarStyle::DoubleQuoted => Style::Double,
-        ScalarStyle::Literal | ScalarStyle::Folded => Style::Block,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn read_keeps_each_comment_once_when_aliases_are_expanded() {
+        let text =
+            "a: &x # anchor\n  # inner\n  b: 1 # one\n# before\nc: *x # alias\nd:\n  # merged\n  <<: *x\n  e: 2\n";
+        let written = read(text, 1).unwrap().write();
+        let expected =
+            "a: # anchor\n  # inner\n  b: 1 # one\n# before\nc: # alias\n  b: 1\nd:\n  # merged\n  e: 2\n  b: 1\n";
+        assert_eq!(written, expected);
     }
-}
 
-fn size(node: &Node) -> usize {
-    let inner = node.fields().iter().chain(node.items());
-    1 + inner.map(|entry| size(&entry.value)).sum::<usize>()
-}
+    #[test]
+    fn read_keeps_comments_of_flows_on_several_lines() {
+        let written = read("a: {\n  b: 1, # one\n  # two\n  c: [2, 3] # list\n}\n", 1).unwrap().write();
+        assert_eq!(written, "a:\n  b: 1 # one\n  # two\n  c: [2, 3] # list\n");
+    }
 
-fn fault(line: usize, problem: impl Into<String>) -> Unreadable {
-    Unreadable { line, problem: problem.into() }
+    #[test]
+    fn read_reports_the_line_of_the_file() {
+        let rows = [
+            ("a: 1\na: 2\n", 12, "`a` is repeated"),
+            ("[a]: b", 11, "expected a string as field name"),
+            ("a: *b", 11, ""),
+        ];
+        for (text, line, problem) in rows {
+            let fault = read(text, 11).unwrap_err();
+            assert!(fault.line == line && fault.problem.starts_with(problem), "{text}: {fault:?}");
+        }
+    }
 }

@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{Entry, Node, NodeKind, Style, Tree};
+use machine::yaml::{is_of_another_type, quoted};
 
-/// Scalars that some version of YAML reads as another type than a string.
-const TAKEN: [&str; 11] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n", ".inf", ".nan"];
+use super::{Entry, Node, NodeKind, Style, Tree};
 
 impl Tree {
     /// Returns the document; each line has a line end.
@@ -122,16 +121,16 @@ fn flow(node: &Node, inside: bool) -> String {
 
 fn scalar(text: &str, style: Style, inside: bool) -> String {
     match style {
-        Style::Plain if text.contains('\n') => double(text),
-        Style::Plain if inside && text.contains([',', '[', ']', '{', '}']) => double(text),
+        Style::Plain if text.contains('\n') => quoted(text),
+        Style::Plain if inside && text.contains([',', '[', ']', '{', '}']) => quoted(text),
         Style::Plain => text.to_owned(),
         Style::Single if !text.contains('\n') => format!("'{}'", text.replace('\'', "''")),
-        _ => double(text),
+        _ => quoted(text),
     }
 }
 
 fn key(text: &str) -> String {
-    if is_plain(text) { text.to_owned() } else { double(text) }
+    if is_plain(text) { text.to_owned() } else { quoted(text) }
 }
 
 /// Reports whether a text needs no quotes in any position.
@@ -142,23 +141,7 @@ pub(super) fn is_plain(text: &str) -> bool {
     is_duration
         || text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '/')
             && text.chars().all(known)
-            && !TAKEN.iter().any(|taken| text.eq_ignore_ascii_case(taken))
-}
-
-/// Returns the text in double quotes, in JSON's syntax, which YAML reads alike.
-fn double(text: &str) -> String {
-    let mut out = String::from("\"");
-    for letter in text.chars() {
-        let _ = match letter {
-            '"' | '\\' => write!(out, "\\{letter}"),
-            '\n' => write!(out, "\\n"),
-            '\t' => write!(out, "\\t"),
-            '\u{2028}' | '\u{2029}' | '\u{feff}' => write!(out, "\\u{:04x}", u32::from(letter)),
-            letter if letter.is_control() => write!(out, "\\u{:04x}", u32::from(letter)),
-            letter => write!(out, "{letter}"),
-        };
-    }
-    out + "\""
+            && !is_of_another_type(text)
 }
 
 #[cfg(test)]

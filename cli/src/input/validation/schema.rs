@@ -1,5 +1,6 @@
 //! Validation of custom resources against their schema: unknown fields, wrong types, and values that are not permitted. Rules
-//! between fields are left to `api::validate` and to the API server.
+//! between fields are left to `api::validate` and to the API server. The crate `jsonschema` does not know Kubernetes'
+//! extensions of schemas, and its errors contain no fix for a field.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

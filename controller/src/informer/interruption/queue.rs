@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use api::{NodeClaim, reason};
 use cloud::{CloudError, ErrorKind as Failure, QueueMessage};
+use daemon::backoff::RetryDelays;
 use daemon::metric::{Metrics, NoLabels};
 use futures::future::join_all;
 use jiff::SignedDuration;
@@ -110,7 +111,7 @@ impl Listener {
 
     async fn receive(self: Arc<Self>, state: Arc<QueueState>) {
         let cloud = self.offerings.cloud();
-        let (mut url, mut retry) = (None, FIRST_RETRY);
+        let (mut url, mut delays) = (None, RetryDelays::new(FIRST_RETRY, LAST_RETRY));
         loop {
             let known = match url.take() {
                 Some(known) => Ok(known),
@@ -124,12 +125,12 @@ impl Listener {
                 Ok((known, messages)) => {
                     self.works(&state);
                     self.handle(&known, messages).await;
-                    (url, retry) = (Some(known), FIRST_RETRY);
+                    url = Some(known);
+                    delays.reset();
                 }
                 Err(error) => {
                     self.fails(&state, &error);
-                    tokio::time::sleep(retry).await;
-                    retry = (retry * 2).min(LAST_RETRY);
+                    tokio::time::sleep(delays.next_delay()).await;
                 }
             }
         }

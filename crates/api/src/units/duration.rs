@@ -1,4 +1,5 @@
-//! Durations that keep their original text: `720h` is written back as `720h`. `Never` means no duration.
+//! Durations that keep their original text: `720h` is written back as `720h`. `Never` means no duration. The syntax is that of
+//! Go; crates such as `humantime` accept another one.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Kubernetes quantities: conversion of text such as `1500m` or `2Gi` to integers and back, without floats.
+//! Kubernetes quantities: conversion of text such as `1500m` or `2Gi` to integers and back, without floats. `kube_quantity`
+//! computes with decimal fractions; the planner needs saturating integers of fixed units, and the CRDs a schema.
 
 use std::borrow::Cow;
 use std::fmt;

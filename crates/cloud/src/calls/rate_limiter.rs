@@ -5,6 +5,8 @@
 //! buckets, one for each kind of call. Within a bucket terminations come before launches, launches before tags, and cleanup
 //! comes last. Each action also has its own bucket. Its rate is halved when EC2 throttles the action, and recovers gradually
 //! with successful calls. [`RateLimiter`] is a [`Guard`] that waits for the queue.
+//!
+//! `governor` is not used: it has neither priorities nor rates that follow the answers of EC2.
 
 mod bucket;
 

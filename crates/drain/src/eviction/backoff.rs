@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use api::hash::fnv1a;
+
 use crate::settings::Settings;
 
 /// Returns the delay after the `attempts`-th refusal (1 is the first) of the pod or budget `id`. The delay is between half of
@@ -16,12 +18,8 @@ pub(crate) fn wait(settings: &Settings, id: &str, attempts: u32, longest: Durati
 
 /// Returns FNV-1a over seed, id and attempt, finished by a splitmix step: well distributed and identical on every platform.
 fn mix(seed: u64, id: &str, attempts: u32) -> u64 {
-    let bytes = seed.to_le_bytes();
-    let rounds = attempts.to_le_bytes();
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in bytes.iter().chain(id.as_bytes()).chain(&rounds) {
-        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    }
+    let bytes = seed.to_le_bytes().into_iter().chain(id.bytes()).chain(attempts.to_le_bytes());
+    let mut hash = fnv1a(bytes);
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash ^ (hash >> 31)
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::scalar::Scalar;
+use super::scalar::{Scalar, Style};
 use super::tree::{Key, Kind, Node};
 use super::{Fault, Place};
 
@@ -27,12 +27,13 @@ impl<'de> Deserialize<'de> for Node {
 struct Shape;
 
 fn node(kind: Kind) -> Node {
-    Node { at: Place::default(), kind }
+    Node { at: Place::default(), one_line: false, kind }
 }
 
 /// Returns a scalar. A value that is not a string is plain: its text defines its type, as in YAML.
 fn scalar(text: String, plain: bool) -> Node {
-    node(Kind::Scalar(Scalar { text, plain }))
+    let style = if plain { Style::Plain } else { Style::Double };
+    node(Kind::Scalar(Scalar { text, style }))
 }
 
 impl<'de> Visitor<'de> for Shape {

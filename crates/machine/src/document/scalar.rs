@@ -10,10 +10,24 @@ const TAGS: &str = "tag:yaml.org,2002:";
 
 /// A scalar with its escapes resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Scalar {
-    pub(crate) text: String,
-    /// `true` if the text defines the type.
-    pub(crate) plain: bool,
+pub struct Scalar {
+    /// Text without quotes.
+    pub text: String,
+    /// Style in the document, or the style of the type that a tag names.
+    pub style: Style,
+}
+
+/// Style of a scalar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// Without quotes: the text itself defines its type, such as string, number or null.
+    Plain,
+    /// In single quotes.
+    Single,
+    /// In double quotes.
+    Double,
+    /// A block after `|` or `>`.
+    Block,
 }
 
 /// Type of a scalar if the caller requires no specific type.
@@ -36,33 +50,37 @@ pub(super) enum Whole {
 impl Scalar {
     /// Returns the value of an absent field.
     pub(super) fn null() -> Self {
-        Self { text: String::new(), plain: true }
+        Self { text: String::new(), style: Style::Plain }
     }
 
     pub(super) fn new(text: String, style: ScalarStyle, tag: Option<&Tag>) -> Result<Self, String> {
         let name = tag.and_then(|tag| tag.suffix_in_namespace(TAGS));
-        match name.as_deref() {
-            Some("binary") => Ok(Self { text: unpacked(&text)?, plain: false }),
-            Some("null" | "bool" | "int" | "float") => Ok(Self { text, plain: true }),
-            Some("str") => Ok(Self { text, plain: false }),
-            _ => {
-                let plain = style == ScalarStyle::Plain && tag.is_none_or(|tag| tag.suffix() != "!");
-                Ok(Self { text, plain })
-            }
-        }
+        let (own, quoted) = (Style::from(style), Style::from(style).quoted());
+        let (text, style) = match name.as_deref() {
+            Some("binary") => (unpacked(&text)?, quoted),
+            Some("null" | "bool" | "int" | "float") => (text, Style::Plain),
+            Some("str") => (text, quoted),
+            _ if tag.is_some_and(|tag| tag.suffix() == "!") => (text, quoted),
+            _ => (text, own),
+        };
+        Ok(Self { text, style })
+    }
+
+    fn is_plain(&self) -> bool {
+        self.style == Style::Plain
     }
 
     pub(super) fn is_null(&self) -> bool {
-        self.plain && matches!(self.text.as_str(), "" | "~" | "null" | "Null" | "NULL")
+        self.is_plain() && matches!(self.text.as_str(), "" | "~" | "null" | "Null" | "NULL")
     }
 
     /// Reports whether the key merges the following mapping below the keys of its own mapping.
     pub(super) fn merges(&self) -> bool {
-        self.plain && self.text == "<<"
+        self.is_plain() && self.text == "<<"
     }
 
     pub(super) fn meaning(&self) -> Meaning<'_> {
-        if !self.plain {
+        if !self.is_plain() {
             return Meaning::Text(&self.text);
         }
         if self.is_null() {
@@ -111,6 +129,24 @@ impl Scalar {
     /// Removes blanks around a number, which quotes may contain.
     fn trimmed(&self) -> &str {
         self.text.trim_matches([' ', '\t', '\r', '\n'])
+    }
+}
+
+impl Style {
+    /// Returns the style of a string with this style.
+    fn quoted(self) -> Self {
+        if self == Self::Plain { Self::Double } else { self }
+    }
+}
+
+impl From<ScalarStyle> for Style {
+    fn from(style: ScalarStyle) -> Self {
+        match style {
+            ScalarStyle::Plain => Self::Plain,
+            ScalarStyle::SingleQuoted => Self::Single,
+            ScalarStyle::DoubleQuoted => Self::Double,
+            ScalarStyle::Literal | ScalarStyle::Folded => Self::Block,
+        }
     }
 }
 
@@ -167,8 +203,8 @@ mod tests {
             ("é", Meaning::Text("é")),
         ];
         for (text, expected) in rows {
-            assert_eq!(Scalar { text: text.to_owned(), plain: true }.meaning(), expected, "{text}");
-            assert_eq!(Scalar { text: text.to_owned(), plain: false }.meaning(), Meaning::Text(text));
+            assert_eq!(Scalar { text: text.to_owned(), style: Style::Plain }.meaning(), expected, "{text}");
+            assert_eq!(Scalar { text: text.to_owned(), style: Style::Double }.meaning(), Meaning::Text(text));
         }
     }
 }

@@ -3,26 +3,35 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use granit_parser::{Event, Marker, Options, Parser, Span, StrInput};
+use granit_parser::{Event, Marker, Options, Parser, Span, StrInput, StructureStyle};
 
 use super::scalar::Scalar;
 use super::{Fault, Place};
 
-/// Maximum number of nodes in a document, with those of aliases counted each time. User data has 16 KiB, and aliases must not
-/// exhaust the memory.
-const LARGEST: usize = 100_000;
+/// Maximum number of nodes in a document, with those of aliases counted each time: far beyond user data of 16 KiB and any
+/// manifest, so that aliases cannot exhaust the memory. The parser limits the depth.
+const LARGEST: usize = 200_000;
+
+/// End of the problem of a key that a mapping has twice.
+pub const REPEATED: &str = "is repeated";
 
 /// A value and its place: for an alias, the place of its use.
 #[derive(Clone, Debug)]
 pub struct Node {
-    pub(crate) at: Place,
-    pub(crate) kind: Kind,
+    /// Place in the document.
+    pub at: Place,
+    /// `true` for a list such as `[a, b]` or a mapping such as `{a: b}` on one line.
+    pub one_line: bool,
+    /// The value itself.
+    pub kind: Kind,
 }
 
 /// A value.
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// A string, a number, a boolean or null.
     Scalar(Scalar),
+    /// Elements of a list.
     List(Vec<Node>),
     /// Fields in the order of the document; merged fields last.
     Map(Vec<(Key, Node)>),
@@ -30,14 +39,25 @@ pub(crate) enum Kind {
 
 /// Name of a field.
 #[derive(Clone, Debug)]
-pub(crate) struct Key {
-    pub(crate) at: Place,
-    pub(crate) text: String,
+pub struct Key {
+    /// Place in the document.
+    pub at: Place,
+    /// Name without quotes.
+    pub text: String,
+}
+
+/// A comment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comment {
+    /// Line, from 1.
+    pub line: u64,
+    /// Text after the number sign.
+    pub text: String,
 }
 
 impl Default for Node {
     fn default() -> Self {
-        Self { at: Place::default(), kind: Kind::Scalar(Scalar::null()) }
+        Self::null(Place::default())
     }
 }
 
@@ -63,10 +83,21 @@ impl Node {
 
     /// Parses the single document of a text; an empty text is null.
     pub(crate) fn read(text: &str) -> Result<Self, Fault> {
-        let mut options = Options::default();
-        options.set_emit_comments(false);
-        let events = Parser::new_from_str_with_options(text, options);
-        Reader { events, anchors: BTreeMap::new(), nodes: 0 }.document()
+        Reader::new(text, false).document()
+    }
+
+    /// Parses the single document of a text, and its comments in their order.
+    ///
+    /// # Errors
+    /// Returns a [`Fault`] with its place.
+    pub fn read_with_comments(text: &str) -> Result<(Self, Vec<Comment>), Fault> {
+        let mut reader = Reader::new(text, true);
+        let root = reader.document()?;
+        Ok((root, reader.comments))
+    }
+
+    fn null(at: Place) -> Self {
+        Self { at, one_line: false, kind: Kind::Scalar(Scalar::null()) }
     }
 
     fn size(&self) -> usize {
@@ -80,48 +111,68 @@ impl Node {
 
 struct Reader<'a> {
     events: Parser<'a, StrInput<'a>>,
+    comments: Vec<Comment>,
     anchors: BTreeMap<usize, Node>,
     nodes: usize,
 }
 
 impl<'a> Reader<'a> {
-    fn document(mut self) -> Result<Node, Fault> {
+    fn new(text: &'a str, with_comments: bool) -> Self {
+        let mut options = Options::default();
+        options.set_emit_comments(with_comments);
+        let events = Parser::new_from_str_with_options(text, options);
+        Self { events, comments: Vec::new(), anchors: BTreeMap::new(), nodes: 0 }
+    }
+
+    fn document(&mut self) -> Result<Node, Fault> {
         let mut root = None;
         loop {
-            let (event, at) = self.next()?;
+            let (event, span) = self.next()?;
+            let at = place(span.start);
             match event {
                 Event::StreamStart | Event::DocumentEnd => {}
                 Event::DocumentStart(..) if root.is_none() => {}
                 Event::DocumentStart(..) => return Err(Fault::new(at, "a second document begins; write only one")),
-                Event::StreamEnd => {
-                    return Ok(root.unwrap_or(Node { at, kind: Kind::Scalar(Scalar::null()) }));
-                }
-                event => root = Some(self.node(event, at)?),
+                Event::StreamEnd => return Ok(root.unwrap_or(Node::null(at))),
+                event => root = Some(self.node(event, span)?),
             }
         }
     }
 
-    fn next(&mut self) -> Result<(Event<'a>, Place), Fault> {
-        match self.events.next_event() {
-            Some(Ok((event, Span { start, .. }))) => Ok((event, place(start))),
-            Some(Err(error)) => Err(Fault::new(place(*error.marker()), error.info())),
-            None => Err(Fault::new(Place::default(), "the document breaks off")),
+    /// Returns the next event that is not a comment.
+    fn next(&mut self) -> Result<(Event<'a>, Span), Fault> {
+        loop {
+            match self.events.next_event() {
+                Some(Ok((Event::Comment(text, _), span))) => {
+                    self.comments.push(Comment { line: place(span.start).line, text: text.into_owned() });
+                }
+                Some(Ok(found)) => return Ok(found),
+                Some(Err(error)) => return Err(Fault::new(place(*error.marker()), error.info())),
+                None => return Err(Fault::new(Place::default(), "the document breaks off")),
+            }
         }
     }
 
-    fn node(&mut self, event: Event<'a>, at: Place) -> Result<Node, Fault> {
-        let (kind, anchor) = match event {
+    fn node(&mut self, event: Event<'a>, span: Span) -> Result<Node, Fault> {
+        let at = place(span.start);
+        let (node, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let scalar = Scalar::new(text.into_owned(), style, tag.as_deref());
-                (Kind::Scalar(scalar.map_err(|problem| Fault::new(at, problem))?), anchor)
+                let kind = Kind::Scalar(scalar.map_err(|problem| Fault::new(at, problem))?);
+                (Node { at, one_line: false, kind }, anchor)
             }
-            Event::SequenceStart(_, anchor, _) => (self.list()?, anchor),
-            Event::MappingStart(_, anchor, _) => (self.map()?, anchor),
+            Event::SequenceStart(style, anchor, _) => {
+                let (items, end) = self.list()?;
+                (Node { at, one_line: is_one_line(style, span, end), kind: Kind::List(items) }, anchor)
+            }
+            Event::MappingStart(style, anchor, _) => {
+                let (fields, end) = self.map()?;
+                (Node { at, one_line: is_one_line(style, span, end), kind: Kind::Map(fields) }, anchor)
+            }
             Event::Alias(anchor) => return self.alias(anchor, at),
             _ => return Err(Fault::new(at, "a value is missing")),
         };
         self.count(1, at)?;
-        let node = Node { at, kind };
         if anchor != 0 {
             self.anchors.insert(anchor, node.clone());
         }
@@ -134,8 +185,7 @@ impl<'a> Reader<'a> {
         };
         let size = known.size();
         self.count(size, at)?;
-        let kind = self.anchors.get(&anchor).map(|known| known.kind.clone());
-        Ok(Node { at, kind: kind.unwrap_or(Kind::Scalar(Scalar::null())) })
+        Ok(self.anchors.get(&anchor).map_or_else(|| Node::null(at), |known| Node { at, ..known.clone() }))
     }
 
     fn count(&mut self, more: usize, at: Place) -> Result<(), Fault> {
@@ -143,40 +193,42 @@ impl<'a> Reader<'a> {
         if self.nodes > LARGEST { Err(Fault::new(at, "the document is too large with its aliases")) } else { Ok(()) }
     }
 
-    fn list(&mut self) -> Result<Kind, Fault> {
+    /// Returns the elements of a list, and its end.
+    fn list(&mut self) -> Result<(Vec<Node>, Marker), Fault> {
         let mut items = Vec::new();
         loop {
             match self.next()? {
-                (Event::SequenceEnd, _) => return Ok(Kind::List(items)),
-                (event, at) => items.push(self.node(event, at)?),
+                (Event::SequenceEnd, span) => return Ok((items, span.end)),
+                (event, span) => items.push(self.node(event, span)?),
             }
         }
     }
 
-    fn map(&mut self) -> Result<Kind, Fault> {
+    /// Returns the fields of a mapping, and its end.
+    fn map(&mut self) -> Result<(Vec<(Key, Node)>, Marker), Fault> {
         let mut fields = Vec::new();
         let mut below = Vec::new();
         let mut known = BTreeSet::new();
         loop {
-            let (event, at) = self.next()?;
+            let (event, span) = self.next()?;
             if event == Event::MappingEnd {
-                break;
+                fields.extend(below.into_iter().filter(|(key, _): &(Key, Node)| known.insert(key.text.clone())));
+                return Ok((fields, span.end));
             }
-            let Kind::Scalar(key) = self.node(event, at)?.kind else {
+            let at = place(span.start);
+            let Kind::Scalar(key) = self.node(event, span)?.kind else {
                 return Err(Fault::new(at, "expected a string as field name"));
             };
-            let (event, value_at) = self.next()?;
-            let value = self.node(event, value_at)?;
+            let (event, span) = self.next()?;
+            let value = self.node(event, span)?;
             if key.merges() {
                 below.extend(merged(value)?);
             } else if known.insert(key.text.clone()) {
                 fields.push((Key { at, text: key.text }, value));
             } else {
-                return Err(Fault::new(at, format!("`{}` is repeated", key.text)));
+                return Err(Fault::new(at, format!("`{}` {REPEATED}", key.text)));
             }
         }
-        fields.extend(below.into_iter().filter(|(key, _)| known.insert(key.text.clone())));
-        Ok(Kind::Map(fields))
     }
 }
 
@@ -191,6 +243,10 @@ fn merged(value: Node) -> Result<Vec<(Key, Node)>, Fault> {
         Kind::Scalar(scalar) if scalar.is_null() => Ok(Vec::new()),
         Kind::Scalar(_) => Err(Fault::new(value.at, "expected a mapping behind <<")),
     }
+}
+
+fn is_one_line(style: StructureStyle, begin: Span, end: Marker) -> bool {
+    style == StructureStyle::Flow && begin.start.line() == end.line()
 }
 
 fn place(marker: Marker) -> Place {

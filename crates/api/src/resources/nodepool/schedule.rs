@@ -1,6 +1,7 @@
 //! Schedules of disruption budgets: cron with the syntax of Karpenter's library, in any time zone.
 //!
-//! Time zones are compiled in, so that images without a file system have them, and all builds have the same ones.
+//! Time zones are compiled in, so that images without a file system have them, and all builds have the same ones. `jiff-cron`
+//! has fields for seconds and years, and another rule for a star in one of the two fields for days.
 
 use jiff::civil::Date;
 use jiff::tz::{TimeZone, TimeZoneDatabase};

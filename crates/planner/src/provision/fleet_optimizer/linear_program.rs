@@ -2,6 +2,9 @@
 //!
 //! Each item has one row: the patterns together place all of its pods, or more. The inverse of the basis is stored completely,
 //! because there are no more rows than shapes, about a hundred.
+//!
+//! Solvers such as `microlp` and `clarabel` promise no order of operations, and the same snapshot must give the same plan on
+//! every machine.
 
 use super::pattern_search::{Column, GAIN, PatternSearch, cost, fits};
 use super::{MachineKind, PodItem};
