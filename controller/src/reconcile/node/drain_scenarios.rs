@@ -1,4 +1,4 @@
-//! Transcripts of node terminations (`stories/NAME.txt`): changes of node, NodeClaim and instance by second. Also the
+//! Transcripts of node terminations (`drain_scenarios/NAME.txt`): changes of node, NodeClaim and instance by second. Also the
 //! transcripts of drains, driven by this controller.
 
 use api::{NodeClaim, annotation, condition};
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use super::{InstanceState, NodeView, asks, decide, start_drain};
 use crate::fixture::{PROVIDER_ID, merge, pod};
 use crate::write::writer::{Operation, PodRef, Target};
-use play::story::{Cause, T0};
-use play::world::Player;
-use play::{Story, Telling};
+use runner::cluster::DrainDriver;
+use runner::scenario::{Cause, T0};
+use runner::{Scenario, TranscriptMode};
 
-#[path = "../../../../crates/drain/tests/stories/play.rs"]
-mod play;
+#[path = "../../../../crates/drain/tests/scenarios/runner.rs"]
+mod runner;
 
-const FOLDER: &str = "controller/src/reconcile/node/stories";
+const FOLDER: &str = "controller/src/reconcile/node/drain_scenarios";
 /// Conditions in the transcripts.
 const REPORTED: [&str; 3] = [condition::DRAINED, condition::VOLUMES_DETACHED, condition::INSTANCE_TERMINATING];
 
@@ -46,8 +46,8 @@ fn at_once() -> String {
 }
 
 impl Terminating {
-    fn of_drains(story: &Story) -> Self {
-        let deadline = story.deadline.map(|at| timestamp(at).to_string());
+    fn of_drains(scenario: &Scenario) -> Self {
+        let deadline = scenario.deadline.map(|at| timestamp(at).to_string());
         let annotations = deadline.map(|at| json!({annotation::TERMINATION_TIMESTAMP: at}));
         let node = json!({
             "metadata": {
@@ -85,8 +85,8 @@ impl Terminating {
         }
     }
 
-    fn of_ends(story: &Story) -> Self {
-        Self { did: Some(Vec::new()), ..Self::of_drains(story) }
+    fn of_ends(scenario: &Scenario) -> Self {
+        Self { did: Some(Vec::new()), ..Self::of_drains(scenario) }
     }
 
     fn view(&self, now: Millis) -> NodeView {
@@ -102,7 +102,7 @@ impl Terminating {
         }
     }
 
-    fn look(&mut self, now: Millis) -> Vec<Action> {
+    fn reconcile(&mut self, now: Millis) -> Vec<Action> {
         let mut view = self.view(now);
         let mut drain = self.drain.take().unwrap_or_else(|| start_drain(&view));
         if asks(&view, &mut drain) {
@@ -113,7 +113,7 @@ impl Terminating {
         self.next = decision.after.map(|after| now + after);
         decision.steps.into_iter().for_each(|step| self.carry_out(step));
         if decision.released && !self.released {
-            self.tell("the node is let go".to_owned());
+            self.record("the node is released".to_owned());
         }
         self.released |= decision.released;
         decision.requests.into_iter().filter_map(|request| action(request.step)).collect()
@@ -123,25 +123,25 @@ impl Terminating {
         match step {
             Operation::Patch(Target::Node(_), body) => {
                 if body["spec"]["taints"].is_array() {
-                    self.tell("the node is closed".to_owned());
+                    self.record("the node is tainted".to_owned());
                 }
                 merge(&mut self.node, &body);
             }
             Operation::PatchStatus(Target::Claim(_), body) => {
                 let before = self.conditions();
                 merge(&mut self.claim, &json!({"status": body["status"]}));
-                let news: Vec<String> = self.conditions().into_iter().filter(|it| !before.contains(it)).collect();
-                news.into_iter().for_each(|it| self.tell(it));
+                let changes: Vec<String> = self.conditions().into_iter().filter(|it| !before.contains(it)).collect();
+                changes.into_iter().for_each(|it| self.record(it));
             }
             Operation::Terminate(_) => {
                 self.instance = InstanceState::Ending;
-                self.tell("termination of the instance is requested".to_owned());
+                self.record("termination of the instance is requested".to_owned());
             }
             Operation::Note(note) => {
                 let event = format!("event {}", note.reason());
                 if !self.events.contains(&event) {
                     self.events.push(event.clone());
-                    self.tell(event);
+                    self.record(event);
                 }
             }
             other => unreachable!("{other:?}"),
@@ -159,7 +159,7 @@ impl Terminating {
         reported.collect()
     }
 
-    fn tell(&mut self, what: String) {
+    fn record(&mut self, what: String) {
         self.did.iter_mut().for_each(|did| did.push(what.clone()));
     }
 }
@@ -200,8 +200,8 @@ fn action(step: Operation) -> Option<Action> {
     }
 }
 
-impl Player for Terminating {
-    fn hear(&mut self, _: Millis, pods: Vec<PodOnNode>, volumes: Vec<String>) {
+impl DrainDriver for Terminating {
+    fn observe(&mut self, _: Millis, pods: Vec<PodOnNode>, volumes: Vec<String>) {
         (self.pods, self.volumes) = (pods, volumes);
     }
 
@@ -215,7 +215,7 @@ impl Player for Terminating {
         // A write triggers another reconcile at once.
         for _ in 0..20 {
             let before = (self.node.clone(), self.claim.clone(), self.instance);
-            let asked = if self.released { Vec::new() } else { self.look(now) };
+            let asked = if self.released { Vec::new() } else { self.reconcile(now) };
             if !asked.is_empty() || before == (self.node.clone(), self.claim.clone(), self.instance) {
                 return asked;
             }
@@ -238,7 +238,7 @@ impl Player for Terminating {
         }
     }
 
-    fn learn(&mut self, who: &str, what: &str) {
+    fn apply_fact(&mut self, who: &str, what: &str) {
         match (who, what) {
             ("instance", "gone") => self.instance = InstanceState::Gone,
             ("kubelet", "silent") => self.node["status"]["conditions"][0]["status"] = json!("Unknown"),
@@ -254,11 +254,11 @@ impl Player for Terminating {
 #[test]
 fn decide_matches_the_transcripts_of_terminations() {
     let bless = std::env::var_os("BLESS").is_some();
-    play::all(FOLDER, Telling { bless, anothers: false }, |_| true, Terminating::of_ends);
+    runner::all(FOLDER, TranscriptMode { bless, of_another_driver: false }, |_| true, Terminating::of_ends);
 }
 
 #[test]
 fn decide_matches_the_transcripts_of_drains() {
-    let telling = Telling { bless: false, anothers: true };
-    play::all(play::SHARED, telling, |story| story.cause == Cause::Termination, Terminating::of_drains);
+    let mode = TranscriptMode { bless: false, of_another_driver: true };
+    runner::all(runner::SHARED, mode, |scenario| scenario.cause == Cause::Termination, Terminating::of_drains);
 }

@@ -1,36 +1,36 @@
-//! Expectations of a story, as text: `BLESS=1` cannot accept a transcript that violates them.
+//! Expectations of a scenario, as text: `BLESS=1` cannot accept a transcript that violates them.
 //!
 //! ```text
 //! expect web is evicted at 0s [with 110s]     with the permission of its budget; `with` if its grace period is shortened
 //! expect web is deleted at 240s with 60s      regardless of its budget, once
 //! expect web is refused at 0s
-//! expect web is left alone                    no request for it is ever sent
+//! expect web is skipped                       no request for it is ever sent
 //! expect web is gone at 30s
-//! expect over at 61s                          expect not over
+//! expect drained at 61s                       expect not drained
 //! ```
 
-use super::story::{moment, seconds};
-use super::world::{Asked, Outcome, clock};
+use super::cluster::{Asked, Outcome, clock};
+use super::scenario::{moment, seconds};
 
 /// Maximum number of requests in a message.
 const MANY: usize = 5;
 
 /// Returns the expectations that the outcome violates.
 pub fn broken(expected: &[String], outcome: &Outcome) -> Vec<String> {
-    let judged = expected.iter().map(|line| (line, judge(&line.split_whitespace().collect::<Vec<_>>(), outcome)));
-    judged.filter_map(|(line, judged)| judged.err().map(|why| format!("expected {line}, but {why}"))).collect()
+    let checked = expected.iter().map(|line| (line, check_line(&line.split_whitespace().collect::<Vec<_>>(), outcome)));
+    checked.filter_map(|(line, checked)| checked.err().map(|why| format!("expected {line}, but {why}"))).collect()
 }
 
-fn judge(words: &[&str], outcome: &Outcome) -> Result<(), String> {
+fn check_line(words: &[&str], outcome: &Outcome) -> Result<(), String> {
     match words {
-        ["over", "at", span] => {
+        ["drained", "at", span] => {
             let at = moment(span)?;
             same(outcome.over == Some(at), || {
                 outcome.over.map_or("it never is".to_owned(), |at| format!("at {}", clock(at)))
             })
         }
-        ["not", "over"] => same(outcome.over.is_none(), || "it is".to_owned()),
-        [pod, "is", "left", "alone"] => same(!outcome.asked.iter().any(|it| it.pod == *pod), || of(pod, outcome)),
+        ["not", "drained"] => same(outcome.over.is_none(), || "it is".to_owned()),
+        [pod, "is", "skipped"] => same(!outcome.asked.iter().any(|it| it.pod == *pod), || of(pod, outcome)),
         [pod, "is", "gone", "at", span] => {
             let at = moment(span)?;
             same(outcome.gone.get(*pod) == Some(&at), || {
@@ -42,7 +42,7 @@ fn judge(words: &[&str], outcome: &Outcome) -> Result<(), String> {
             let grace = match rest {
                 [] => None,
                 ["with", span] => Some(seconds(span)?),
-                _ => return Err("nobody knows what that means".to_owned()),
+                _ => return Err("unknown expectation".to_owned()),
             };
             let evicts = *what != "deleted";
             let meant =
@@ -50,7 +50,7 @@ fn judge(words: &[&str], outcome: &Outcome) -> Result<(), String> {
             let first = outcome.asked.iter().find(meant);
             same(first.is_some_and(|it| it.at == at && it.grace == grace), || of(pod, outcome))
         }
-        _ => Err("nobody knows what that means".to_owned()),
+        _ => Err("unknown expectation".to_owned()),
     }
 }
 
@@ -61,12 +61,12 @@ fn same(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
 /// Returns the first requests for the pod, as text.
 fn of(pod: &str, outcome: &Outcome) -> String {
     let asked: Vec<&Asked> = outcome.asked.iter().filter(|it| it.pod == pod).collect();
-    let told = asked.iter().take(MANY).map(|it| {
+    let transcript = asked.iter().take(MANY).map(|it| {
         let verb = if it.evicts { "evicted" } else { "deleted" };
         let with = it.grace.map(|grace| format!(" with {grace}s")).unwrap_or_default();
         let but = if it.refused.is_some() { ", refused" } else { "" };
         format!("{verb} at {}{with}{but}", clock(it.at))
     });
-    let told: Vec<String> = told.collect();
-    format!("{pod} is asked {} times: {}", asked.len(), told.join("; "))
+    let transcript: Vec<String> = transcript.collect();
+    format!("{pod} is asked {} times: {}", asked.len(), transcript.join("; "))
 }

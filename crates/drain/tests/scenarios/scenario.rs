@@ -1,16 +1,16 @@
-//! A story of a drain as text, one line per fact:
+//! A drain scenario as text, one line per fact:
 //!
 //! ```text
-//! # purpose of the story
+//! # purpose of the scenario
 //! drain termination [for 300s]      by Karpenter, with its terminationGracePeriod if there is one
 //! drain notice for 120s             EC2 terminates the instance
-//! drain wish [for 60s]              a user requests it
-//! budget NAME lets 1 go             a PodDisruptionBudget: so many of its pods may be unavailable at once
+//! drain request [for 60s]             a user requests it
+//! budget NAME allows 1              a PodDisruptionBudget: so many of its pods may be unavailable at once
 //! pod NAME [WORDS]                  on the node, of a ReplicaSet, with 30 s of grace, all of which it takes
 //! volume NAME                       attached to the node
 //! at 90s FACT                       a later fact; also `gone POD`, `detached VOLUME` and `restart` (of the driver)
 //! instance is gone                  state in EC2; also `kubelet is silent`; for drivers that use more than pods
-//! until 300s                        end of the story
+//! until 300s                        end of the scenario
 //! expect WORDS                      expectation for every transcript; see expected.rs
 //! ```
 //!
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use drain::{Millis, PodOnNode};
 
-/// Start of every story.
+/// Start of every scenario.
 pub const T0: Millis = Millis(1_767_268_800_000);
 const DISRUPTED: &str = "karpenter.sh/disrupted";
 const GRACE: u64 = 30;
@@ -31,7 +31,7 @@ const GRACE: u64 = 30;
 pub enum Cause {
     Termination,
     Notice,
-    Wish,
+    Request,
 }
 
 /// A pod on the API server.
@@ -58,9 +58,9 @@ pub enum Fact {
     Is(String, String),
 }
 
-/// A complete story.
+/// A complete scenario.
 #[derive(Clone, Debug)]
-pub struct Story {
+pub struct Scenario {
     pub cause: Cause,
     pub deadline: Option<Millis>,
     /// Facts in the order of their times.
@@ -69,21 +69,21 @@ pub struct Story {
     pub expected: Vec<String>,
 }
 
-/// Parses a story.
-pub fn read(text: &str) -> Result<Story, String> {
-    let mut story = Story { cause: Cause::Wish, deadline: None, facts: vec![], until: T0, expected: vec![] };
+/// Parses a scenario.
+pub fn read(text: &str) -> Result<Scenario, String> {
+    let mut scenario = Scenario { cause: Cause::Request, deadline: None, facts: vec![], until: T0, expected: vec![] };
     for line in text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        story.line(&words).map_err(|why| format!("{line:?}: {why}"))?;
+        scenario.line(&words).map_err(|why| format!("{line:?}: {why}"))?;
     }
-    if story.until <= T0 {
+    if scenario.until <= T0 {
         return Err("it has no end: `until 300s`".to_owned());
     }
-    story.facts.sort_by_key(|(at, _)| *at);
-    Ok(story)
+    scenario.facts.sort_by_key(|(at, _)| *at);
+    Ok(scenario)
 }
 
-impl Story {
+impl Scenario {
     /// Reports whether the result depends on retry delays: the order of evictions when a budget allows one. Drivers differ in
     /// these delays.
     pub fn is_of_pace(&self) -> bool {
@@ -113,15 +113,15 @@ fn cause_of(word: &str) -> Result<Cause, String> {
     match word {
         "termination" => Ok(Cause::Termination),
         "notice" => Ok(Cause::Notice),
-        "wish" => Ok(Cause::Wish),
-        _ => Err(format!("{word} is no cause: termination, notice or wish")),
+        "request" => Ok(Cause::Request),
+        _ => Err(format!("{word} is no cause: termination, notice or request")),
     }
 }
 
 fn fact(words: &[&str]) -> Result<Fact, String> {
     match words {
         ["pod", name, rest @ ..] => Ok(Fact::Pod(Box::new(member(name, rest)?))),
-        ["budget", name, "lets", most, "go"] => Ok(Fact::Budget((*name).to_owned(), number(most)?)),
+        ["budget", name, "allows", most] => Ok(Fact::Budget((*name).to_owned(), number(most)?)),
         ["volume", name] => Ok(Fact::Volume((*name).to_owned())),
         ["gone", pod] => Ok(Fact::Gone((*pod).to_owned())),
         ["detached", volume] => Ok(Fact::Detached((*volume).to_owned())),

@@ -1,4 +1,4 @@
-//! Runs a story with a small API server and a driver of the drain. Responses arrive immediately, so that the result depends
+//! Runs a scenario with a small API server and a driver of the drain. Responses arrive immediately, so that the result depends
 //! only on rules.
 
 use std::collections::BTreeMap;
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use drain::{Action, Millis, PodOnNode, Reply};
 
-use super::story::{Fact, Member, Story, T0};
+use super::scenario::{Fact, Member, Scenario, T0};
 
 /// Driver of a drain.
-pub trait Player {
-    fn hear(&mut self, now: Millis, pods: Vec<PodOnNode>, volumes: Vec<String>);
+pub trait DrainDriver {
+    fn observe(&mut self, now: Millis, pods: Vec<PodOnNode>, volumes: Vec<String>);
     fn reply(&mut self, now: Millis, uid: &str, reply: &Reply);
     fn step(&mut self, now: Millis) -> Vec<Action>;
     /// Returns the time of the next action.
@@ -18,8 +18,8 @@ pub trait Player {
     fn restart(&mut self, now: Millis);
     fn is_done(&self) -> bool;
     /// Processes a fact that is not about pods.
-    fn learn(&mut self, who: &str, what: &str) {
-        unreachable!("nobody here looks whether {who} is {what}");
+    fn apply_fact(&mut self, who: &str, what: &str) {
+        unreachable!("this driver ignores that {who} is {what}");
     }
     /// Returns the actions other than requests for pods.
     fn did(&mut self) -> Vec<String> {
@@ -39,18 +39,18 @@ pub struct Asked {
     pub refused: Option<String>,
 }
 
-/// Result of a story.
+/// Result of a scenario.
 pub struct Outcome {
     /// The transcript.
-    pub told: String,
+    pub transcript: String,
     pub asked: Vec<Asked>,
     pub gone: BTreeMap<String, Millis>,
     /// Time at which no pod was left that must leave.
     pub over: Option<Millis>,
 }
 
-struct World<P> {
-    player: P,
+struct SimulatedCluster<P> {
+    driver: P,
     now: Millis,
     members: BTreeMap<String, Member>,
     budgets: BTreeMap<String, usize>,
@@ -58,25 +58,25 @@ struct World<P> {
     outcome: Outcome,
 }
 
-/// Runs the story to its end.
-pub fn play(story: &Story, player: impl Player) -> Outcome {
-    let outcome = Outcome { told: String::new(), asked: vec![], gone: BTreeMap::new(), over: None };
+/// Runs the scenario to its end.
+pub fn runner(scenario: &Scenario, driver: impl DrainDriver) -> Outcome {
+    let outcome = Outcome { transcript: String::new(), asked: vec![], gone: BTreeMap::new(), over: None };
     let (members, budgets) = (BTreeMap::new(), BTreeMap::new());
-    let mut world = World { player, now: T0, members, budgets, volumes: vec![], outcome };
-    let mut facts = story.facts.iter().peekable();
+    let mut cluster = SimulatedCluster { driver, now: T0, members, budgets, volumes: vec![], outcome };
+    let mut facts = scenario.facts.iter().peekable();
     loop {
-        while let Some((_, fact)) = facts.next_if(|(at, _)| *at <= world.now) {
-            world.begin(fact.clone());
+        while let Some((_, fact)) = facts.next_if(|(at, _)| *at <= cluster.now) {
+            cluster.begin(fact.clone());
         }
-        world.bury();
-        world.drive();
-        let next = [facts.peek().map(|(at, _)| *at), world.next()].into_iter().flatten().min();
-        let Some(next) = next.filter(|next| *next <= story.until) else { break };
-        assert!(next > world.now, "time does not pass");
-        world.now = next;
+        cluster.remove_ended_pods();
+        cluster.run_driver();
+        let next = [facts.peek().map(|(at, _)| *at), cluster.next()].into_iter().flatten().min();
+        let Some(next) = next.filter(|next| *next <= scenario.until) else { break };
+        assert!(next > cluster.now, "time does not pass");
+        cluster.now = next;
     }
-    world.now = story.until;
-    world.close()
+    cluster.now = scenario.until;
+    cluster.close()
 }
 
 /// Returns the seconds since the start, with a fraction if there is one.
@@ -86,16 +86,16 @@ pub fn clock(at: Millis) -> String {
     if rest == 0 { format!("{whole}s") } else { format!("{whole}.{rest:03}s") }
 }
 
-impl<P: Player> World<P> {
-    fn tell(&mut self, what: &str) {
-        self.outcome.told.push_str(&format!("{}: {what}\n", clock(self.now)));
+impl<P: DrainDriver> SimulatedCluster<P> {
+    fn record(&mut self, what: &str) {
+        self.outcome.transcript.push_str(&format!("{}: {what}\n", clock(self.now)));
     }
 
     fn begin(&mut self, fact: Fact) {
         match fact {
             Fact::Pod(member) => {
                 if self.now > T0 {
-                    self.tell(&format!("{} is there", member.pod.name));
+                    self.record(&format!("{} is created", member.pod.name));
                 }
                 self.members.insert(member.pod.name.clone(), *member);
             }
@@ -106,72 +106,72 @@ impl<P: Player> World<P> {
                 member.gone = Some(self.now);
             }
             Fact::Detached(volume) => {
-                self.tell(&format!("{volume} is detached"));
+                self.record(&format!("{volume} is detached"));
                 self.volumes.retain(|name| *name != volume);
             }
             Fact::Is(who, what) => {
-                self.tell(&format!("{who} is {what}"));
-                self.player.learn(&who, &what);
+                self.record(&format!("{who} is {what}"));
+                self.driver.apply_fact(&who, &what);
             }
             Fact::Restart => {
-                self.tell("who drains is killed and starts again");
-                self.player.restart(self.now);
+                self.record("drain driver restarts");
+                self.driver.restart(self.now);
             }
         }
     }
 
-    fn bury(&mut self) {
+    fn remove_ended_pods(&mut self) {
         let ends = |member: &Member| member.gone.is_some_and(|at| at <= self.now);
         let ended: Vec<String> = self.members.values().filter(|it| ends(it)).map(|it| it.pod.name.clone()).collect();
         for name in ended {
             self.members.remove(&name);
-            self.tell(&format!("{name} is gone"));
+            self.record(&format!("{name} is gone"));
             self.outcome.gone.insert(name, self.now);
         }
     }
 
-    fn drive(&mut self) {
-        self.hear();
+    fn run_driver(&mut self) {
+        self.observe();
         for _ in 0..100 {
-            let actions = self.player.step(self.now);
-            self.player.did().iter().for_each(|did| self.tell(did));
+            let actions = self.driver.step(self.now);
+            self.driver.did().iter().for_each(|did| self.record(did));
             if actions.is_empty() {
                 break;
             }
             actions.into_iter().for_each(|action| self.answer(action));
         }
-        if self.outcome.over.is_none() && self.player.is_done() {
-            self.tell("it is over");
+        if self.outcome.over.is_none() && self.driver.is_done() {
+            self.record("drain is complete");
             self.outcome.over = Some(self.now);
         }
     }
 
-    fn hear(&mut self) {
+    fn observe(&mut self) {
         let pods = self.members.values().map(|member| member.pod.clone()).collect();
-        self.player.hear(self.now, pods, self.volumes.clone());
+        self.driver.observe(self.now, pods, self.volumes.clone());
     }
 
     fn answer(&mut self, action: Action) {
         let (pod, evicts, grace) = match action {
-            Action::List => return self.hear(),
+            Action::List => return self.observe(),
             Action::Evict { pod, grace, .. } => (pod, true, grace),
             Action::Delete { pod, grace, .. } => (pod, false, Some(grace)),
         };
         let reply = if evicts { self.evict(&pod, grace) } else { self.end(&pod, grace) };
-        self.player.reply(self.now, &pod, &reply);
+        self.driver.reply(self.now, &pod, &reply);
         let refused = match reply {
             Reply::Blocked { budget, .. } => budget,
             _ => None,
         };
         let with = grace.map(|seconds| format!(" with {seconds}s")).unwrap_or_default();
         let verb = if evicts { "evict" } else { "delete" };
-        let but = refused.as_deref().map(|budget| format!(", but budget {budget} has no room")).unwrap_or_default();
+        let but = refused.as_deref().map(|budget| format!(", refused by budget {budget}")).unwrap_or_default();
         let again = self.outcome.asked.iter().rfind(|asked| asked.pod == pod).is_some_and(|last| {
             last.refused.is_some() && (last.evicts, last.refused.as_ref()) == (evicts, refused.as_ref())
         });
         // The number of retries after a refusal depends on delays, not on rules, so only the first refusal is printed.
         if !again {
-            self.tell(&format!("{verb} {pod}{with}{but}"));
+            self.record(&format!("{verb} {pod}{with}{but}"));
         }
         self.outcome.asked.push(Asked { at: self.now, pod, evicts, grace, refused });
     }
@@ -200,13 +200,13 @@ impl<P: Player> World<P> {
 
     fn next(&self) -> Option<Millis> {
         let ends = self.members.values().filter_map(|member| member.gone);
-        ends.chain(self.player.next(self.now)).filter(|at| *at > self.now).min()
+        ends.chain(self.driver.next(self.now)).filter(|at| *at > self.now).min()
     }
 
     fn close(mut self) -> Outcome {
         let left: Vec<String> = self.members.keys().cloned().collect();
-        let left = if left.is_empty() { "nobody".to_owned() } else { left.join(", ") };
-        self.tell(&format!("on the node: {left}"));
+        let left = if left.is_empty() { "none".to_owned() } else { left.join(", ") };
+        self.record(&format!("on the node: {left}"));
         self.outcome
     }
 }

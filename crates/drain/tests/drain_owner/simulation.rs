@@ -65,7 +65,7 @@ struct Node {
 
 impl Node {
     /// Returns the text of the mark.
-    fn words(&self) -> Option<String> {
+    fn mark_text(&self) -> Option<String> {
         self.mark.map(|at| at.0.to_string())
     }
 }
@@ -74,7 +74,7 @@ impl Node {
 enum What {
     Ask { uid: String, forced: bool },
     Read { began: Millis },
-    TakeBack { began: Millis, words: String },
+    TakeBack { began: Millis, mark_text: String },
     Beat { at: Millis },
     Sign { at: Millis, version: u64 },
 }
@@ -83,7 +83,7 @@ enum What {
 #[derive(Clone, Debug)]
 struct Message {
     from: Who,
-    life: u32,
+    restarts: u32,
     arrives: Millis,
     answered: Millis,
     what: What,
@@ -102,20 +102,20 @@ enum Answer {
 struct Program {
     drain: Drain,
     /// Number of restarts.
-    life: u32,
+    restarts: u32,
     /// Time until which the program is dead.
     up: Millis,
     /// Time until which the program is stopped.
     thaws: Millis,
-    heard: VecDeque<Answer>,
+    inbox: VecDeque<Answer>,
     /// Decided requests that are not sent yet: the time at which each is sent, and the time until which it may be sent.
     outbox: Vec<(Millis, Millis, Action)>,
 }
 
-pub struct World {
+pub struct Simulation {
     now: Millis,
     script: Script,
-    turns: usize,
+    sent: usize,
     node: Node,
     /// Earlier versions of the Node, for an old view.
     past: Vec<(Millis, Node)>,
@@ -135,24 +135,24 @@ pub struct World {
 }
 
 impl Program {
-    fn new(deadline: Option<Millis>, life: u32, up: Millis) -> Self {
-        let mut drain = Drain::new(Settings::for_termination(deadline, life.into()), T0);
+    fn new(deadline: Option<Millis>, restarts: u32, up: Millis) -> Self {
+        let mut drain = Drain::new(Settings::for_termination(deadline, restarts.into()), T0);
         let mut orders = DrainOrders::default();
         orders.set("test", Some(DrainOrder { id: "o".into(), deadline, ..DrainOrder::default() }));
         drain.follow(&orders);
-        Self { drain, life, up, thaws: up, heard: VecDeque::new(), outbox: Vec::new() }
+        Self { drain, restarts, up, thaws: up, inbox: VecDeque::new(), outbox: Vec::new() }
     }
 
     fn runs(&self, now: Millis) -> bool {
         now >= self.up && now >= self.thaws
     }
 
-    fn hears(&mut self, now: Millis, pods: Vec<PodOnNode>) {
+    fn observe(&mut self, now: Millis, pods: Vec<PodOnNode>) {
         self.drain.pods(now, pods);
     }
 }
 
-impl World {
+impl Simulation {
     pub fn new(script: Script) -> Self {
         let pod = |(index, refusals): (usize, &u32)| {
             let uid = format!("uid-{index}");
@@ -162,7 +162,7 @@ impl World {
         let node = Node { beat: Some(T0).filter(|_| script.agent_signed), ..Node::default() };
         Self {
             now: T0,
-            turns: 0,
+            sent: 0,
             past: vec![(T0, node.clone())],
             view: node.clone(),
             node,
@@ -189,18 +189,18 @@ impl World {
     }
 
     /// Kills one of the two permanently, and ends all faults of the other.
-    pub fn only_one_lives_on(&mut self) {
+    pub fn stop_the_other_program(&mut self) {
         self.script.faults.clear();
         self.calm = true;
         for until in [&mut self.sees_old, &mut self.impatient, &mut self.refused] {
             *until = self.now;
         }
-        let (lives, dies) = match self.script.agent_survives {
+        let (survivor, stopped) = match self.script.agent_survives {
             true => (&mut self.agent, &mut self.controller),
             false => (&mut self.controller, &mut self.agent),
         };
-        dies.up = Millis(u64::MAX);
-        (lives.up, lives.thaws) = (lives.up.min(self.now), self.now);
+        stopped.up = Millis(u64::MAX);
+        (survivor.up, survivor.thaws) = (survivor.up.min(self.now), self.now);
     }
 
     pub fn is_empty(&self) -> bool {
@@ -236,13 +236,13 @@ impl World {
             match fault {
                 Fault::AgentHangs(seconds) => self.agent.thaws = self.agent.thaws.max(until(seconds)),
                 Fault::AgentDies(seconds) => {
-                    self.agent = Program::new(self.script.deadline, self.agent.life + 1, until(seconds));
+                    self.agent = Program::new(self.script.deadline, self.agent.restarts + 1, until(seconds));
                     self.ownership = AgentOwnership::default();
                     self.beats = self.agent.up;
                 }
                 Fault::ControllerHangs(seconds) => self.controller.thaws = self.controller.thaws.max(until(seconds)),
                 Fault::ControllerDies(seconds) => {
-                    self.controller = Program::new(self.script.deadline, self.controller.life + 1, until(seconds));
+                    self.controller = Program::new(self.script.deadline, self.controller.restarts + 1, until(seconds));
                     (self.view, self.signing) = (Node::default(), false);
                 }
                 Fault::ControllerSeesOld(seconds) => self.sees_old = until(seconds),
@@ -253,16 +253,16 @@ impl World {
     }
 
     fn delay(&mut self) -> Duration {
-        self.turns += 1;
-        Duration::from_millis(self.script.delays[self.turns % self.script.delays.len()])
+        self.sent += 1;
+        Duration::from_millis(self.script.delays[self.sent % self.script.delays.len()])
     }
 
     fn send(&mut self, from: Who, what: What) {
         let there = self.delay().min(ARRIVES);
         let back = self.delay().min(ARRIVES - there);
-        let life = self.program(from).life;
+        let restarts = self.program(from).restarts;
         let (arrives, answered) = (self.now + there, self.now + there + back);
-        self.flying.push(Message { from, life, arrives, answered, what, answer: None });
+        self.flying.push(Message { from, restarts, arrives, answered, what, answer: None });
     }
 
     fn program(&mut self, who: Who) -> &mut Program {
@@ -289,9 +289,9 @@ impl World {
         let (answered, flying): (Vec<_>, Vec<_>) =
             flying.into_iter().partition(|it| it.answer.is_some() && it.answered <= now);
         self.flying = flying;
-        for Message { from, life, answer, .. } in answered {
+        for Message { from, restarts, answer, .. } in answered {
             let program = self.program(from);
-            program.heard.extend(answer.filter(|_| program.life == life));
+            program.inbox.extend(answer.filter(|_| program.restarts == restarts));
         }
     }
 
@@ -299,8 +299,8 @@ impl World {
         match &message.what {
             What::Ask { uid, forced } => Answer::Reply(uid.clone(), self.end(uid, *forced)),
             What::Read { began } => Answer::Node { began: *began, node: self.node.clone() },
-            What::TakeBack { began, words } => {
-                if self.node.words().as_ref() == Some(words) && self.now >= self.refused {
+            What::TakeBack { began, mark_text } => {
+                if self.node.mark_text().as_ref() == Some(mark_text) && self.now >= self.refused {
                     self.write(|node| node.mark = None);
                 }
                 Answer::Node { began: *began, node: self.node.clone() }
@@ -349,11 +349,11 @@ impl World {
 
     fn agent_works(&mut self) {
         let now = self.clock(Who::Agent);
-        while let Some(answer) = self.agent.heard.pop_front() {
+        while let Some(answer) = self.agent.inbox.pop_front() {
             match answer {
                 Answer::Reply(uid, reply) => self.agent.drain.reply(now, &uid, &reply),
                 Answer::Node { began, node } => {
-                    let mark = node.words();
+                    let mark = node.mark_text();
                     let reading = NodeReading { mark: mark.as_deref(), has_heartbeat: node.beat.is_some() };
                     self.ownership.read(began, now, Some(reading));
                 }
@@ -365,14 +365,16 @@ impl World {
             self.send(Who::Agent, What::Beat { at: now });
         }
         let pods = self.list();
-        self.agent.hears(now, pods);
+        self.agent.observe(now, pods);
         self.send_out(Who::Agent);
         let until = self.ownership.until(now);
         self.agent.drain.hold(until.is_none());
         if until.is_none() && self.agent.drain.has_due_requests(now) {
             match self.ownership.first(now) {
                 Some(OwnershipStep::Read) => self.send(Who::Agent, What::Read { began: now }),
-                Some(OwnershipStep::RemoveMark(words)) => self.send(Who::Agent, What::TakeBack { began: now, words }),
+                Some(OwnershipStep::RemoveMark(mark_text)) => {
+                    self.send(Who::Agent, What::TakeBack { began: now, mark_text })
+                }
                 None => {}
             }
         }
@@ -381,7 +383,7 @@ impl World {
 
     fn controller_works(&mut self) {
         let now = self.clock(Who::Controller);
-        while let Some(answer) = self.controller.heard.pop_front() {
+        while let Some(answer) = self.controller.inbox.pop_front() {
             match answer {
                 Answer::Reply(uid, reply) => self.controller.drain.reply(now, &uid, &reply),
                 Answer::Written(written) => {
@@ -395,7 +397,7 @@ impl World {
         let seen = self.past.iter().rfind(|(at, _)| *at + lag <= self.now).map(|(_, node)| node.clone());
         self.sees(seen.unwrap_or_default());
         let pods = self.list();
-        self.controller.hears(now, pods);
+        self.controller.observe(now, pods);
         self.send_out(Who::Controller);
         let silent = self.view.beat.is_none_or(|beat| now >= beat + SILENCE) || self.now < self.impatient;
         if self.view.mark.is_none() && !silent {
@@ -421,7 +423,7 @@ impl World {
         for action in self.program(who).drain.step(now) {
             if action == Action::List {
                 let pods = self.list();
-                self.program(who).hears(now, pods);
+                self.program(who).observe(now, pods);
                 continue;
             }
             // A decision becomes a request after a delay, and its sender may hang meanwhile.

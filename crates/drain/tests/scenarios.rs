@@ -1,30 +1,30 @@
-//! Stories of drains with reviewed transcripts. Every `stories/NAME.txt` contains a node as text, `---`, and the requests of
-//! the drain by time. The expectations of a story hold for every transcript; `BLESS=1` rewrites the transcripts, to be reviewed
+//! Drain scenarios with reviewed transcripts. Every `scenarios/NAME.txt` contains a node as text, `---`, and the requests of
+//! the drain by time. The expectations of a scenario hold for every transcript; `BLESS=1` rewrites the transcripts, to be reviewed
 //! like code.
 //!
-//! The test in this file runs the drain as the controller does. The agent's tests run the same stories through all of the
+//! The test in this file runs the drain as the controller does. The agent's tests run the same scenarios through all of the
 //! agent's decisions, and print its actions in the same format.
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
-#[path = "stories/play.rs"]
-mod play;
+#[path = "scenarios/runner.rs"]
+mod runner;
 
 use drain::{Action, Drain, Millis, PodOnNode, Reply, Settings};
 
-use play::story::{Cause, T0};
-use play::world::Player;
-use play::{Story, Telling};
+use runner::cluster::DrainDriver;
+use runner::scenario::{Cause, T0};
+use runner::{Scenario, TranscriptMode};
 
 /// A drain without an agent or controller.
 struct Bare(Drain);
 
 impl Bare {
-    fn of(story: &Story) -> Self {
-        let settings = match (story.cause, story.deadline) {
+    fn of(scenario: &Scenario) -> Self {
+        let settings = match (scenario.cause, scenario.deadline) {
             (Cause::Termination, deadline) => Settings::for_termination(deadline, 1),
             // The node is in no load balancer.
-            (Cause::Notice | Cause::Wish, deadline) => Settings { deadline, ..Settings::for_machine(1) },
+            (Cause::Notice | Cause::Request, deadline) => Settings { deadline, ..Settings::for_machine(1) },
         };
         let mut drain = Drain::new(settings, T0);
         drain.mark_closed(T0);
@@ -32,8 +32,8 @@ impl Bare {
     }
 }
 
-impl Player for Bare {
-    fn hear(&mut self, now: Millis, pods: Vec<PodOnNode>, volumes: Vec<String>) {
+impl DrainDriver for Bare {
+    fn observe(&mut self, now: Millis, pods: Vec<PodOnNode>, volumes: Vec<String>) {
         self.0.attached(now, volumes);
         self.0.pods(now, pods);
     }
@@ -62,7 +62,7 @@ impl Player for Bare {
 }
 
 #[test]
-fn drain_prints_the_reviewed_transcript_of_each_story() {
+fn drain_prints_the_reviewed_transcript_of_each_scenario() {
     let bless = std::env::var_os("BLESS").is_some();
-    play::all(play::SHARED, Telling { bless, anothers: false }, |_| true, Bare::of);
+    runner::all(runner::SHARED, TranscriptMode { bless, of_another_driver: false }, |_| true, Bare::of);
 }
