@@ -179,7 +179,7 @@ pub fn constrained() -> impl Strategy<Value = Cluster> {
                 leave_open(&mut snapshot);
             }
             bound.into_iter().for_each(|it| bind(&mut snapshot, it));
-            keep_room(&mut snapshot, buffers.unwrap_or(0));
+            reserve_capacity(&mut snapshot, buffers.unwrap_or(0));
             if let Some(daemon) = snapshot.daemons.first_mut() {
                 daemon.shape.ports = port.into_iter().collect();
             }
@@ -301,7 +301,7 @@ fn bind(snapshot: &mut Snapshot, (node, shape, ending): Bound) {
 }
 
 /// Adds CapacityBuffer pods, like those of the first shape but without volumes.
-fn keep_room(snapshot: &mut Snapshot, count: usize) {
+fn reserve_capacity(snapshot: &mut Snapshot, count: usize) {
     let like = PodShape { volumes: Vec::new(), priority: i32::MIN, ..PodShape::clone(&snapshot.shapes[0]) };
     snapshot.shapes.push(Arc::new(like));
     for position in 0..count {

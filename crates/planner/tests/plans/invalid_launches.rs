@@ -35,10 +35,10 @@ fn cluster() -> Snapshot {
     snapshot
 }
 
-type Spoil = fn(&mut Snapshot, &mut Plan);
+type Mutation = fn(&mut Snapshot, &mut Plan);
 
 /// Rows: a part of the expected finding, and the change of a valid plan.
-const ROWS: [(&str, Spoil); 27] = [
+const ROWS: [(&str, Mutation); 27] = [
     ("has 2 places", |_, plan| {
         let pod = plan.launches[0].pods[0];
         plan.launches[1].pods.push(pod);
@@ -113,10 +113,10 @@ fn check_reports_nothing_for_the_unchanged_plan() {
 
 #[test]
 fn check_reports_each_violation() {
-    for (expected, spoil) in ROWS {
+    for (expected, mutate) in ROWS {
         let mut snapshot = cluster();
         let mut decided = plan(&snapshot);
-        spoil(&mut snapshot, &mut decided);
+        mutate(&mut snapshot, &mut decided);
         let findings: Vec<String> = check(&snapshot, &decided).iter().map(ToString::to_string).collect();
         assert!(findings.iter().any(|it| it.contains(expected)), "{expected}: found only {findings:#?}");
     }

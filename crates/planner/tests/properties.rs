@@ -4,21 +4,21 @@
 //! The default number of cases is small, so that the whole package is tested in seconds; `PROPTEST_CASES` sets another one.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
-#[path = "laws/constrained.rs"]
+#[path = "properties/constrained.rs"]
 mod constrained;
-#[path = "laws/first_fit.rs"]
+#[path = "properties/first_fit.rs"]
 mod first_fit;
-#[path = "laws/mixed.rs"]
+#[path = "properties/mixed.rs"]
 mod mixed;
-#[path = "laws/oracle.rs"]
+#[path = "properties/oracle.rs"]
 mod oracle;
-#[path = "laws/order.rs"]
+#[path = "properties/order.rs"]
 mod order;
-#[path = "laws/outgoing.rs"]
+#[path = "properties/outgoing.rs"]
 mod outgoing;
-#[path = "laws/scattered.rs"]
+#[path = "properties/scattered.rs"]
 mod scattered;
-#[path = "laws/tiny.rs"]
+#[path = "properties/tiny.rs"]
 mod tiny;
 
 use std::collections::BTreeMap;

@@ -59,21 +59,21 @@ fn exactly(launch: &Launch, shape: &PodShape, name: &str, offering: &Offering, t
 }
 
 /// Returns all ways to fix a launch and to add the pod to it.
-fn ways(snapshot: &Snapshot, pool: &Pool, launch: &Launch, pod: usize) -> Vec<Launch> {
+fn assignments(snapshot: &Snapshot, pool: &Pool, launch: &Launch, pod: usize) -> Vec<Launch> {
     let shape = &snapshot.shapes[snapshot.pods[pod].shape];
     let terms = if shape.affinity.is_empty() { vec![Vec::new()] } else { shape.affinity.clone() };
-    let mut ways = Vec::new();
+    let mut assignments = Vec::new();
     for kind in &snapshot.catalogues[pool.catalogue].types {
         let listed = launch.pods.is_empty() || launch.instance_types.contains(&kind.name);
         for (term, offering) in terms.iter().flat_map(|term| kind.offerings.iter().map(move |it| (term, it))) {
             if listed && offering.available {
-                let mut way = exactly(launch, shape, &kind.name, offering, term);
-                way.pods.push(pod);
-                ways.push(way);
+                let mut assignment = exactly(launch, shape, &kind.name, offering, term);
+                assignment.pods.push(pod);
+                assignments.push(assignment);
             }
         }
     }
-    ways
+    assignments
 }
 
 fn flexible(pool: &Pool) -> bool {
@@ -87,9 +87,9 @@ fn joined(snapshot: &Snapshot, decided: &Plan, pod: usize) -> Vec<Plan> {
         if flexible(pool) {
             continue;
         }
-        for way in ways(snapshot, pool, launch, pod) {
+        for assignment in assignments(snapshot, pool, launch, pod) {
             let mut plan = decided.clone();
-            plan.launches[position] = way;
+            plan.launches[position] = assignment;
             plan.report.pods[pod] =
                 PodVerdict::Launch { launch: position, why: PlacementReason::Opened, dropped: Vec::new() };
             plan.report.order.push(pod);
@@ -102,9 +102,9 @@ fn joined(snapshot: &Snapshot, decided: &Plan, pod: usize) -> Vec<Plan> {
 fn fresh(snapshot: &Snapshot, decided: &Plan, pod: usize) -> Vec<Plan> {
     let mut plans = Vec::new();
     for pool in snapshot.pools.iter().filter(|pool| !flexible(pool) && pool.replicas.is_none()) {
-        for way in ways(snapshot, pool, &empty(pool), pod) {
+        for assignment in assignments(snapshot, pool, &empty(pool), pod) {
             let mut plan = decided.clone();
-            plan.launches.push(way);
+            plan.launches.push(assignment);
             plan.report.pods[pod] = PodVerdict::Launch {
                 launch: plan.launches.len() - 1,
                 why: PlacementReason::Opened,

@@ -11,22 +11,22 @@ use crate::clusters::Cluster;
 
 /// Returns clusters in which pods of one shape are a workload, and most workloads have a base, a share or both.
 pub fn mixed() -> impl Strategy<Value = Cluster> {
-    let said = collection::vec(option::weighted(0.7, (0u32..4, option::of(0u8..=100))), 6);
-    (constrained::constrained(), said, any::<bool>()).prop_map(|(Cluster(mut snapshot), said, both_sides)| {
-        split(&mut snapshot, &said);
+    let mixes = collection::vec(option::weighted(0.7, (0u32..4, option::of(0u8..=100))), 6);
+    (constrained::constrained(), mixes, any::<bool>()).prop_map(|(Cluster(mut snapshot), mixes, both_sides)| {
+        split(&mut snapshot, &mixes);
         if both_sides {
-            let says_nothing_of_it = |it: &Requirement| it.key != label::CAPACITY_TYPE;
-            snapshot.pools.iter_mut().for_each(|pool| pool.requirements.retain(says_nothing_of_it));
+            let does_not_name_it = |it: &Requirement| it.key != label::CAPACITY_TYPE;
+            snapshot.pools.iter_mut().for_each(|pool| pool.requirements.retain(does_not_name_it));
         }
         Cluster(snapshot)
     })
 }
 
-fn split(snapshot: &mut Snapshot, said: &[Option<(u32, Option<u8>)>]) {
+fn split(snapshot: &mut Snapshot, mixes: &[Option<(u32, Option<u8>)>]) {
     let shapes = snapshot.shapes.clone();
     let mix = |shape: &PodShape| {
         let workload = shapes.iter().position(|it| **it == *shape).unwrap();
-        let (on_demand_base, spot_share) = said[workload % said.len()]?;
+        let (on_demand_base, spot_share) = mixes[workload % mixes.len()]?;
         let name = format!("n/workload-{workload}");
         Some(Arc::new(CapacitySplit { workload: name.clone(), owner: name, on_demand_base, spot_share }))
     };

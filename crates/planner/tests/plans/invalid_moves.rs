@@ -69,7 +69,7 @@ fn cluster() -> Snapshot {
     }
 }
 
-type Spoil = fn(&mut Snapshot, &mut Plan);
+type Mutation = fn(&mut Snapshot, &mut Plan);
 
 fn of<'s>(snapshot: &'s mut Snapshot, name: &str) -> &'s mut Node {
     Arc::make_mut(snapshot.nodes.iter_mut().find(|node| node.name == name).unwrap())
@@ -80,7 +80,7 @@ fn reports(node: &mut Node, cpu: i64, pressed: Option<Pressure>) {
 }
 
 /// Rows: a part of the expected finding, and the change of the valid plan.
-const ROWS: [(&str, Spoil); 30] = [
+const ROWS: [(&str, Mutation); 30] = [
     ("goes for a reason that it has not", |_, plan| plan.moves[0].reason = CommandReason::Drifted),
     ("goes for a reason that it has not", |snapshot, _| {
         snapshot.pools[0].disruption.policy = planner::ConsolidationPolicy::WhenEmpty;
@@ -183,10 +183,10 @@ fn check_allows_utilization_below_four_fifths() {
 
 #[test]
 fn check_reports_each_violation_of_a_command() {
-    for (expected, spoil) in ROWS {
+    for (expected, mutate) in ROWS {
         let mut snapshot = cluster();
         let mut decided = plan(&snapshot);
-        spoil(&mut snapshot, &mut decided);
+        mutate(&mut snapshot, &mut decided);
         let findings: Vec<String> = check(&snapshot, &decided).iter().map(ToString::to_string).collect();
         assert!(findings.iter().any(|it| it.contains(expected)), "{expected}: found only {findings:#?}");
     }
@@ -195,12 +195,12 @@ fn check_reports_each_violation_of_a_command() {
 #[test]
 fn checked_keeps_the_first_command_when_the_last_is_invalid() {
     let snapshot = cluster();
-    let mut spoilt = plan(&snapshot);
-    spoilt.moves[1].saving = Some(MicroDollars(1));
-    let checked = planner::checked(&snapshot, spoilt.clone());
+    let mut invalid = plan(&snapshot);
+    invalid.moves[1].saving = Some(MicroDollars(1));
+    let checked = planner::checked(&snapshot, invalid.clone());
     let found: Vec<String> = checked.findings.iter().map(ToString::to_string).collect();
     assert_eq!(found, ["move of large: saves Some(300000), and says Some(1)"]);
-    assert_eq!(checked.sound, Some(spoilt.with_moves(1, &found[0])));
+    assert_eq!(checked.sound, Some(invalid.with_moves(1, &found[0])));
 }
 
 #[test]
