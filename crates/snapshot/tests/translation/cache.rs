@@ -8,9 +8,9 @@ use snapshot::{SnapshotCache, SnapshotResult};
 use crate::objects::{Cluster, Objects, guard, machine, merged, owned_by, pending, pool, running, usage};
 
 /// A deterministic sequence of numbers, the only source of randomness in these tests.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn roll(&mut self, sides: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % sides
@@ -22,105 +22,105 @@ fn looking(key: &str) -> Value {
     json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}]})
 }
 
-fn pod(dice: &mut Dice, number: usize) -> Value {
+fn pod(rng: &mut Rng, number: usize) -> Value {
     let name = format!("p{number}");
-    let labels = json!({"app": "web", "tier": format!("t{}", dice.roll(2))});
-    let metadata = match dice.roll(7) {
+    let labels = json!({"app": "web", "tier": format!("t{}", rng.roll(2))});
+    let metadata = match rng.roll(7) {
         6 => {
             let replica_set = merged(owned_by("ReplicaSet"), json!({"labels": {"pod-template-hash": "7d9"}}));
-            let word = ["true", "false", "perhaps"][dice.roll(3)];
-            let period = ["4h", "20m", "often"][dice.roll(3)];
+            let word = ["true", "false", "perhaps"][rng.roll(3)];
+            let period = ["4h", "20m", "often"][rng.roll(3)];
             let annotations = json!({"kerf.sh/surge": word, "kerf.sh/disrupt-at-most-once-per": period});
-            let made = format!("2026-01-01T11:{:02}:00Z", dice.roll(60));
+            let made = format!("2026-01-01T11:{:02}:00Z", rng.roll(60));
             merged(replica_set, json!({"annotations": annotations, "creationTimestamp": made}))
         }
         0 => owned_by("DaemonSet"),
         1 => {
-            let lasts = format!("{}m", 5 + dice.roll(20));
-            let text = ["-4h", &lasts, &lasts, &lasts][dice.roll(4)];
+            let lasts = format!("{}m", 5 + rng.roll(20));
+            let text = ["-4h", &lasts, &lasts, &lasts][rng.roll(4)];
             json!({"annotations": {"karpenter.sh/do-not-disrupt": text}})
         }
         2 => {
-            let base = ["2", "two"][dice.roll(2)];
+            let base = ["2", "two"][rng.roll(2)];
             json!({"annotations": {"kerf.sh/on-demand-base": base, "kerf.sh/spot-share": "50%"}})
         }
         _ => json!({}),
     };
     let metadata = merged(json!({"labels": labels}), metadata);
-    let spec = match dice.roll(6) {
+    let spec = match rng.roll(6) {
         0 => looking("app"),
         1 => looking("tier"),
         2 => {
-            json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": format!("c{}", dice.roll(3))}}]})
+            json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": format!("c{}", rng.roll(3))}}]})
         }
         _ => json!({}),
     };
-    let node = dice.roll(5);
+    let node = rng.roll(5);
     if node == 4 {
         return merged(pending(&name, "1", spec), json!({"metadata": metadata}));
     }
     merged(running(&name, &format!("n{node}"), "1", metadata), json!({"spec": spec}))
 }
 
-fn claim(dice: &mut Dice, number: usize) -> Value {
-    let class = ["gp3", "none", "slow"][dice.roll(3)];
+fn claim(rng: &mut Rng, number: usize) -> Value {
+    let class = ["gp3", "none", "slow"][rng.roll(3)];
     json!({"metadata": {"name": format!("c{number}"), "namespace": "default"}, "spec": {"storageClassName": class}})
 }
 
-fn node(dice: &mut Dice, number: usize) -> (Value, Value) {
-    let (node, claim) = machine(&format!("n{number}"), json!({"spec": {"unschedulable": dice.roll(3) == 0}}));
+fn node(rng: &mut Rng, number: usize) -> (Value, Value) {
+    let (node, claim) = machine(&format!("n{number}"), json!({"spec": {"unschedulable": rng.roll(3) == 0}}));
     let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T11:59:00Z"}});
-    if dice.roll(4) == 0 { (node, merged(claim, going)) } else { (node, claim) }
+    if rng.roll(4) == 0 { (node, merged(claim, going)) } else { (node, claim) }
 }
 
-fn budget(dice: &mut Dice, number: usize) -> Value {
+fn budget(rng: &mut Rng, number: usize) -> Value {
     let selector =
         [json!({"matchLabels": {"tier": "t0"}}), json!({"matchLabels": {"app": "web"}}), json!({}), json!(null)];
-    let policy = ["AlwaysAllow", "IfHealthyBudget"][dice.roll(2)];
+    let policy = ["AlwaysAllow", "IfHealthyBudget"][rng.roll(2)];
     let policy = json!({"spec": {"unhealthyPodEvictionPolicy": policy}});
     let stay = [json!({"minAvailable": 1}), json!({"minAvailable": "60%"}), json!({"maxUnavailable": 0}), json!({})];
-    let policy = merged(policy, json!({"spec": stay[dice.roll(4)]}));
-    let (healthy, pods) = (dice.roll(3), dice.roll(3));
-    let status = json!({"disruptionsAllowed": dice.roll(2), "currentHealthy": healthy, "desiredHealthy": 1, "expectedPods": pods});
-    merged(guard(&format!("b{number}"), selector[dice.roll(4)].clone(), status), policy)
+    let policy = merged(policy, json!({"spec": stay[rng.roll(4)]}));
+    let (healthy, pods) = (rng.roll(3), rng.roll(3));
+    let status = json!({"disruptionsAllowed": rng.roll(2), "currentHealthy": healthy, "desiredHealthy": 1, "expectedPods": pods});
+    merged(guard(&format!("b{number}"), selector[rng.roll(4)].clone(), status), policy)
 }
 
-fn report(dice: &mut Dice, number: usize) -> Value {
-    let measured = ["2026-01-01T11:50:00Z", "2026-01-01T11:56:00Z", "2026-01-01T12:03:00Z"][dice.roll(3)];
+fn report(rng: &mut Rng, number: usize) -> Value {
+    let measured = ["2026-01-01T11:50:00Z", "2026-01-01T11:56:00Z", "2026-01-01T12:03:00Z"][rng.roll(3)];
     let node = format!("n{number}");
-    let instance = [format!("i-{node}"), "i-before".to_owned()][dice.roll(5) / 4].clone();
-    usage(&node, measured, json!({"oomKills": dice.roll(2), "instance": instance}))
+    let instance = [format!("i-{node}"), "i-before".to_owned()][rng.roll(5) / 4].clone();
+    usage(&node, measured, json!({"oomKills": rng.roll(2), "instance": instance}))
 }
 
 /// Changes the cluster by one step: an object is added, removed or changed.
-fn change(dice: &mut Dice, cluster: &mut Cluster) {
-    let number = dice.roll(12);
-    match dice.roll(11) {
+fn change(rng: &mut Rng, cluster: &mut Cluster) {
+    let number = rng.roll(12);
+    match rng.roll(11) {
         0..4 => {
             cluster.pods.retain(|it| it["metadata"]["name"] != format!("p{number}"));
-            if dice.roll(4) > 0 {
-                let at = dice.roll(cluster.pods.len() + 1);
-                cluster.pods.insert(at, pod(dice, number));
+            if rng.roll(4) > 0 {
+                let at = rng.roll(cluster.pods.len() + 1);
+                cluster.pods.insert(at, pod(rng, number));
             }
         }
-        4 => cluster.volume_claims = (0..dice.roll(4)).map(|number| claim(dice, number)).collect(),
+        4 => cluster.volume_claims = (0..rng.roll(4)).map(|number| claim(rng, number)).collect(),
         5 => {
-            let at = dice.roll(cluster.nodes.len());
-            (cluster.nodes[at], cluster.claims[at]) = node(dice, at);
+            let at = rng.roll(cluster.nodes.len());
+            (cluster.nodes[at], cluster.claims[at]) = node(rng, at);
         }
         6 => {
             cluster.now = Some(
                 ["2026-01-01T12:00:00Z", "2026-01-01T12:10:00Z", "2026-01-01T11:55:00Z", "2026-01-01T12:06:00Z"]
-                    [dice.roll(4)],
+                    [rng.roll(4)],
             )
         }
-        7 => cluster.budgets = (0..dice.roll(4)).map(|number| budget(dice, number)).collect(),
-        8 => cluster.usages = (0..dice.roll(5)).map(|number| report(dice, number)).collect(),
-        9 => cluster.nominations = [("uid-p0", "n1"), ("uid-p1", "n2"), ("uid-p2", "n1")][dice.roll(3)..].to_vec(),
+        7 => cluster.budgets = (0..rng.roll(4)).map(|number| budget(rng, number)).collect(),
+        8 => cluster.usages = (0..rng.roll(5)).map(|number| report(rng, number)).collect(),
+        9 => cluster.nominations = [("uid-p0", "n1"), ("uid-p1", "n2"), ("uid-p2", "n1")][rng.roll(3)..].to_vec(),
         _ => {
-            let spec = json!({"requirements": [], "price": "0.1", "weight": dice.roll(3)});
+            let spec = json!({"requirements": [], "price": "0.1", "weight": rng.roll(3)});
             let one = |number: usize| json!({"apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": format!("o{number}")}, "spec": spec});
-            cluster.overlays = (0..dice.roll(3)).map(one).collect();
+            cluster.overlays = (0..rng.roll(3)).map(one).collect();
         }
     }
 }
@@ -152,12 +152,12 @@ fn keep<T: PartialEq>(former: &[Arc<T>], present: &mut [Arc<T>]) {
 #[test]
 fn snapshot_cache_returns_the_same_result_after_any_history() {
     for seed in 0..30 {
-        let mut dice = Dice(seed);
+        let mut rng = Rng(seed);
         let mut memory = SnapshotCache::default();
         let mut cluster = start();
         let mut former = cluster.objects();
         for step in 0..40 {
-            change(&mut dice, &mut cluster);
+            change(&mut rng, &mut cluster);
             let mut objects = cluster.objects();
             keep(&former.pods, &mut objects.pods);
             keep(&former.nodes, &mut objects.nodes);
@@ -217,10 +217,10 @@ fn snapshot_cache_rebuilds_nodes_when_a_budget_changes() {
 
 #[test]
 fn build_returns_the_same_result_for_any_order_of_lists() {
-    let mut dice = Dice(7);
+    let mut rng = Rng(7);
     let mut cluster = start();
     for _ in 0..60 {
-        change(&mut dice, &mut cluster);
+        change(&mut rng, &mut cluster);
     }
     let objects = cluster.objects();
     let forward = cluster.input(&objects);
