@@ -7,15 +7,15 @@ use anyhow::{Context, Result, anyhow, ensure};
 use futures::future::try_join_all;
 use kube::Client;
 use serde_json::Value;
-use world::controlplane::{Component, ControlPlane, Options};
-use world::eventually;
-use world::process::Process;
-use world::process::usage::{mebibytes, most_resident, processor_time};
+use testbed::controlplane::{Component, ControlPlane, Options};
+use testbed::eventually;
+use testbed::process::Process;
+use testbed::process::usage::{mebibytes, most_resident, processor_time};
 
 use crate::figures::{After, Course, Figures, Ran, waves};
 use crate::kerf::{BOOT, Ec2};
+use crate::observation::{Observation, Seen};
 use crate::scenarios::{Change, STAYING, Scenario};
-use crate::sight::{Seen, Sight};
 use crate::subject::{Fixtures, Side, Subject};
 use crate::timeline::Timeline;
 use crate::workload::Workload;
@@ -36,7 +36,7 @@ const TENTHS: usize = 10;
 pub struct Arena {
     pub control_plane: ControlPlane,
     pub client: Client,
-    pub sight: Sight,
+    pub observation: Observation,
     pub class: Value,
     command: Option<Command>,
     controller: Option<Process>,
@@ -47,10 +47,10 @@ pub struct Arena {
 }
 
 /// Runs the scenario; keeps the logs when it fails, or on request.
-pub async fn play(scenario: &Scenario, side: Side, fixtures: &Fixtures, keep_logs: bool) -> Result<Figures> {
+pub async fn run(scenario: &Scenario, side: Side, fixtures: &Fixtures, keep_logs: bool) -> Result<Figures> {
     let mut arena = Arena::open(side, fixtures).await?;
     arena.recorded = Some(format!("{}-{}", scenario.name, side.name().to_lowercase()));
-    let figures = arena.play(scenario).await;
+    let figures = arena.run(scenario).await;
     if figures.is_err() || keep_logs {
         arena.control_plane.keep_logs();
         println!("    logs are in {}", arena.control_plane.folder().display());
@@ -68,13 +68,13 @@ impl Arena {
         let control_plane = ControlPlane::start(options).await?;
         let Subject { command, class, ec2 } = side.furnish(&control_plane, &fixtures.catalogue).await?;
         let client = control_plane.admin().await?;
-        world::apply(&client, class.clone()).await?;
-        world::apply(&client, pool::object(&class, 1)?).await?;
-        let sight = Sight::open(&client, &fixtures.catalogue);
+        testbed::apply(&client, class.clone()).await?;
+        testbed::apply(&client, pool::object(&class, 1)?).await?;
+        let observation = Observation::open(&client, &fixtures.catalogue);
         Ok(Self {
             control_plane,
             client,
-            sight,
+            observation,
             class,
             command: Some(command),
             controller: None,
@@ -85,7 +85,7 @@ impl Arena {
     }
 
     /// Runs the whole scenario.
-    pub async fn play(&mut self, scenario: &Scenario) -> Result<Figures> {
+    pub async fn run(&mut self, scenario: &Scenario) -> Result<Figures> {
         let start = self.waiting_pods(scenario).await?;
         let pods = scenario.workload.pods();
         let ran = self.in_time("all pods to run", move |seen| {
@@ -132,7 +132,7 @@ impl Arena {
         let log = self.control_plane.folder().join("controller.log");
         let controller = Process::spawn("controller", command, &log)?;
         if let Some(name) = &self.recorded {
-            self.timeline = Some(Timeline::begin(name, self.sight.share(), controller.id())?);
+            self.timeline = Some(Timeline::begin(name, self.observation.share(), controller.id())?);
         }
         self.controller = Some(controller);
         Ok(())
@@ -141,7 +141,7 @@ impl Arena {
     async fn until_ready(&mut self) -> Result<()> {
         let client = self.client.clone();
         eventually("the pool to be ready", LIMIT, async || {
-            if let Some(words) = self.obituary()? {
+            if let Some(words) = self.exit_report()? {
                 return Ok(Some(Err(anyhow!(words))));
             }
             let objection = pool::objection(&client).await?;
@@ -152,12 +152,12 @@ impl Arena {
 
     /// Applies all objects at once: pods that arrive one after another would be planned in several batches.
     async fn apply(&self, workload: &Workload) -> Result<()> {
-        let applied = workload.objects().map(|object| world::apply(&self.client, object));
+        let applied = workload.objects().map(|object| testbed::apply(&self.client, object));
         try_join_all(applied).await.map(drop)
     }
 
     fn provisioned(&self, start: Instant, ran: bool) -> Result<Figures> {
-        let seen = self.sight.seen();
+        let seen = self.observation.seen();
         let since = |at: Option<Instant>, what| Ok::<_, anyhow::Error>(seconds(start, at.context(what)?));
         let fleet = || {
             let took = since(seen.ran, "no pod was seen to run")?;
@@ -172,7 +172,7 @@ impl Arena {
         let (before, nodes) = self.fleet();
         self.apply(&fewer).await?;
         let quiet = self.is_quiet_in_time(fewer.pods()).await?;
-        let seen = self.sight.seen();
+        let seen = self.observation.seen();
         let later = seen.costs.iter().copied().filter(|(at, _)| *at >= begin);
         let costs = std::iter::once((begin, before)).chain(later);
         let course = Course(costs.map(|(at, cost)| (seconds(begin, at), cost)).collect());
@@ -182,9 +182,9 @@ impl Arena {
     }
 
     async fn drift(&mut self, pods: usize) -> Result<After> {
-        let (old, begin) = (self.sight.seen().claims(), Instant::now());
+        let (old, begin) = (self.observation.seen().claims(), Instant::now());
         let (_, nodes) = self.fleet();
-        world::apply(&self.client, pool::object(&self.class, 2)?).await?;
+        testbed::apply(&self.client, pool::object(&self.class, 2)?).await?;
         let gone = self.in_time("all drifted claims to be gone", move |seen| {
             let left = seen.claims().intersection(&old).count();
             ensure!(left == 0, "{left} of {} are left", old.len());
@@ -192,14 +192,14 @@ impl Arena {
             seen.changed.context("nothing has changed")
         });
         let took = gone.await?.map(|at| seconds(begin, at));
-        let seen = self.sight.seen();
+        let seen = self.observation.seen();
         let bound = nodes.min(TENTHS) as f64 * (BOOT as f64 + kubelets::STOP.as_secs_f64());
         Ok(After { took, bound, nodes: seen.nodes(), cost: seen.cost(), course: Course::default() })
     }
 
     /// Returns the cost of the fleet in dollars per hour, and its number of nodes.
     fn fleet(&self) -> (f64, usize) {
-        let seen = self.sight.seen();
+        let seen = self.observation.seen();
         (seen.cost(), seen.nodes())
     }
 
@@ -238,17 +238,17 @@ impl Arena {
         what: &str,
         found: impl Fn(&Seen) -> Result<T>,
     ) -> Result<Result<T>> {
-        eventually(what, limit, async || match self.obituary()? {
+        eventually(what, limit, async || match self.exit_report()? {
             Some(words) => Ok(Some(Err(anyhow!(words)))),
-            None => found(&self.sight.seen()).map(|it| Some(Ok(it))),
+            None => found(&self.observation.seen()).map(|it| Some(Ok(it))),
         })
         .await
     }
 
     /// Returns the exit message of the controller, if it was started and has ended.
-    fn obituary(&mut self) -> Result<Option<String>> {
+    fn exit_report(&mut self) -> Result<Option<String>> {
         let Some(controller) = &mut self.controller else { return Ok(None) };
-        Ok(controller.ended()?.is_some().then(|| controller.obituary()))
+        Ok(controller.ended()?.is_some().then(|| controller.exit_report()))
     }
 
     /// Stops everything.
@@ -257,7 +257,7 @@ impl Arena {
         if let Some(mut controller) = self.controller.take() {
             controller.stop(STOP).await?;
         }
-        drop(self.sight);
+        drop(self.observation);
         drop(self._ec2);
         self.control_plane.stop().await.map(drop)
     }

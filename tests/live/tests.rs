@@ -8,7 +8,7 @@ use api::NodeClaim;
 use api::objects::{Node, Pod, ResourceList};
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::json;
-use world::eventually;
+use testbed::eventually;
 
 use super::arena::Arena;
 use super::subject::{Fixtures, Side};
@@ -27,7 +27,7 @@ async fn nodes_have_allocatable_that_their_nodeclaims_promised() {
     scenario.then = scenarios::Change::None;
     assert_eq!(scenario.workload.pods(), 20);
     let mut arena = Arena::open(Side::Kerf, &fixtures).await.unwrap();
-    let figures = arena.play(&scenario).await.unwrap();
+    let figures = arena.run(&scenario).await.unwrap();
     let ran = figures.ran.unwrap();
     assert!(figures.first_claim < ran.took, "{figures:?}");
     assert!((1..20).contains(&ran.nodes) && ran.cost > 0.0, "{figures:?}");
@@ -38,8 +38,8 @@ async fn nodes_have_allocatable_that_their_nodeclaims_promised() {
         let status = claim.status.unwrap();
         let node = nodes[&status.provider_id];
         for resource in ["cpu", "memory", "pods"] {
-            let (told, found) = (&status.allocatable[resource], &node.status.allocatable[resource]);
-            assert_eq!(told.amount(resource), found.amount(resource), "{resource} of {}", node.name());
+            let (promised, found) = (&status.allocatable[resource], &node.status.allocatable[resource]);
+            assert_eq!(promised.amount(resource), found.amount(resource), "{resource} of {}", node.name());
         }
     }
     arena.close().await.unwrap();
@@ -56,7 +56,7 @@ async fn controller_launches_no_extra_nodes_when_nodes_open_in_turn() {
     held["spec"]["template"]["spec"]["startupTaints"] = json!([{"key": HOLD, "effect": "NoSchedule"}]);
     // A replacement would have the taint too, and this test does not remove it.
     held["spec"]["disruption"]["consolidateAfter"] = json!("Never");
-    world::apply(&arena.client, held).await.unwrap();
+    testbed::apply(&arena.client, held).await.unwrap();
     arena.waiting_pods(&scenario).await.unwrap();
     let (pods, nodes) = (Api::<Pod>::default_namespaced(arena.client.clone()), Api::<Node>::all(arena.client.clone()));
     let mut opened = 0;

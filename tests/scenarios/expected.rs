@@ -29,13 +29,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use planner::{Launch, Node, Operator, Plan, PodVerdict, Requirement, Snapshot, label};
 
-use crate::words;
+use crate::values;
 
 /// Returns the expectations that the plan violates.
 pub fn broken(expected: &[String], snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     let outcome = Outcome { snapshot, plan };
-    let judged = expected.iter().map(|line| (line, outcome.judge(&line.split_whitespace().collect::<Vec<_>>())));
-    judged.filter_map(|(line, judged)| judged.err().map(|why| format!("expected {line}, but {why}"))).collect()
+    let checked = expected.iter().map(|line| (line, outcome.check(&line.split_whitespace().collect::<Vec<_>>())));
+    checked.filter_map(|(line, checked)| checked.err().map(|why| format!("expected {line}, but {why}"))).collect()
 }
 
 struct Outcome<'a> {
@@ -50,17 +50,17 @@ enum Place<'a> {
 }
 
 impl<'a> Outcome<'a> {
-    fn judge(&self, words: &[&str]) -> Result<(), String> {
-        if let Some(judged) = self.moves(words) {
-            return judged;
+    fn check(&self, values: &[&str]) -> Result<(), String> {
+        if let Some(checked) = self.moves(values) {
+            return checked;
         }
-        match words {
+        match values {
             [count, "new", "nodes" | "node"] => {
                 let count = if *count == "no" { "0" } else { count };
                 equal(count, &self.plan.launches.len().to_string())
             }
             ["price", price] => {
-                let price = words::dollars(price)?;
+                let price = values::dollars(price)?;
                 equal(&price.0.to_string(), &self.plan.launches.iter().map(|it| it.price.0).sum::<i64>().to_string())
             }
             [group, rest @ ..] => self.group(group, rest),
@@ -68,11 +68,11 @@ impl<'a> Outcome<'a> {
         }
     }
 
-    fn group(&self, group: &str, words: &[&str]) -> Result<(), String> {
+    fn group(&self, group: &str, values: &[&str]) -> Result<(), String> {
         let pods = self.pods(group)?;
-        match words {
+        match values {
             ["waits"] => self.each(&pods, "waiting", |it| self.waits(it).to_owned()),
-            ["waits", "saying", saying @ ..] => self.says(&pods, &saying.join(" ")),
+            ["waits", "saying", saying @ ..] => self.has_reason(&pods, &saying.join(" ")),
             [count, "wait" | "waits"] => {
                 let waiting = pods.iter().filter(|pod| self.place(**pod).is_none()).count();
                 equal(count, &waiting.to_string())
@@ -81,8 +81,8 @@ impl<'a> Outcome<'a> {
                 self.each(&pods, "new", |it| self.on(it).split_once('-').map_or("old", |it| it.0).to_owned())
             }
             ["on", node] => self.each(&pods, node, |it| self.on(it)),
-            ["over", key, "counts", counts] => equal(counts, &self.counts(&pods, &words::key(key))),
-            ["over", key, counts @ ..] => equal(&counts.join(" "), &self.spread(&pods, &words::key(key))),
+            ["over", key, "counts", counts] => equal(counts, &self.counts(&pods, &values::key(key))),
+            ["over", key, counts @ ..] => equal(&counts.join(" "), &self.spread(&pods, &values::key(key))),
             ["apart", "from", other] => {
                 let both: Vec<String> =
                     self.nodes(&pods).intersection(&self.nodes(&self.pods(other)?)).cloned().collect();
@@ -96,7 +96,7 @@ impl<'a> Outcome<'a> {
             ["buys", kind] => self.each_launch(&pods, kind, |it| it.instance_types[0].clone()),
             ["lists", count, "types"] => self.each_launch(&pods, count, |it| it.instance_types.len().to_string()),
             ["from", pool] => self.each_launch(&pods, pool, |it| it.pool.clone()),
-            _ => Err(format!("{:?} is not an expectation", words.join(" "))),
+            _ => Err(format!("{:?} is not an expectation", values.join(" "))),
         }
     }
 
@@ -124,12 +124,12 @@ impl<'a> Outcome<'a> {
         if self.place(pod).is_some() { "placed" } else { "waiting" }
     }
 
-    fn says(&self, pods: &[usize], saying: &str) -> Result<(), String> {
+    fn has_reason(&self, pods: &[usize], saying: &str) -> Result<(), String> {
         self.each(pods, "waiting", |it| self.waits(it).to_owned())?;
         for pod in pods {
-            let said = self.plan.report.pods[*pod].to_string();
-            if !said.contains(saying) {
-                return Err(format!("{} says: {said}", self.snapshot.pods[*pod].name));
+            let reported = self.plan.report.pods[*pod].to_string();
+            if !reported.contains(saying) {
+                return Err(format!("{} says: {reported}", self.snapshot.pods[*pod].name));
             }
         }
         Ok(())
@@ -159,7 +159,7 @@ impl<'a> Outcome<'a> {
             Place::Node(node) => {
                 node.labels.get(key).cloned().unwrap_or_else(|| open(&node.requirements, key, &node.name))
             }
-            Place::Launch(launch, _) if key == words::key("nodepool") => self.plan.launches[launch].pool.clone(),
+            Place::Launch(launch, _) if key == values::key("nodepool") => self.plan.launches[launch].pool.clone(),
             Place::Launch(_, launch) => open(&launch.requirements, key, &self.on(pod)),
         })
     }

@@ -41,8 +41,8 @@ type placement struct {
 	Node string `json:"node"`
 }
 
-// verdict is one line of output.
-type verdict struct {
+// caseResult is one line of output.
+type caseResult struct {
 	Seed    uint64 `json:"seed"`
 	Variant string `json:"variant"`
 	// Disagreements are placements, or DaemonSet pods of planned nodes, that kube-scheduler would not make.

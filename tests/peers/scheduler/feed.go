@@ -13,7 +13,7 @@ import (
 )
 
 // feed is an informer that is told of objects by hand, in this goroutine. A watch would tell the scheduler the same
-// things a moment later, and the referee would have to wait for each of them.
+// things a moment later, and the oracle would have to wait for each of them.
 type feed struct {
 	cache.SharedIndexInformer
 	handlers []cache.ResourceEventHandler
