@@ -6,38 +6,38 @@
 //! ```text
 //! include FILE                statements of another file of tests/scenarios, such as standard.types
 //! catalogue NAME              begins another catalogue for the types that follow
-//! type NAME [xN] has AMOUNTS keeps AMOUNTS labels LABELS offers OFFERINGS performs THOUSANDTHS
-//!           attaches DRIVER=N dearer DOLLARS (each of the N than the one before)
-//! pool NAME weight N requires R [and R] labels L taints T limits AMOUNTS waits DURATION|never may-lose[-REASON] N
-//!           replicas N fee DOLLARS buys CATALOGUE consolidates [balanced] worth THOUSANDTHS DOLLARS warms DURATION
-//!           utilization observed|ignored
-//! node NAME [xN] of POOL is TYPE at spot@a labels L taints T attaches DRIVER=N quiet DURATION stands DURATION
+//! type NAME [xN] capacity AMOUNTS reserved AMOUNTS labels LABELS offerings OFFERINGS performance THOUSANDTHS
+//!           attach-limits DRIVER=N price-step DOLLARS (additional price of each of the N types)
+//! pool NAME weight N requires R [and R] labels L taints T limits AMOUNTS consolidate-after DURATION|never
+//!           budget[-REASON] N replicas N node-fee DOLLARS catalogue CATALOGUE consolidates [balanced]
+//!           min-savings THOUSANDTHS DOLLARS warm-up DURATION utilization observed|ignored|packed packing MARGIN FLOOR HOURS
+//! node NAME [xN] of POOL is TYPE at spot@a labels L taints T attach-limits DRIVER=N quiet DURATION age DURATION
 //!           requires R [and R] (open requirements of an in-flight NodeClaim)
-//!           uses AMOUNTS [pressed [memory|disk|killed]] apart AMOUNTS (limit of the joint usage, and sum of the single ones)
-//!           lately AMOUNTS (additional usage of pods that are too new to show in the report)
-//!           runs POD [xN] AMOUNTS hosts AMOUNTS (a DaemonSet pod), and single words:
-//!           in-flight registered deleting interrupted cordoned held expected
-//!           expired [SINCE] drifted REASON [SINCE] grace DURATION sick CONDITION [SINCE]
-//! pod [NAMESPACE/]NAME [xN] asks AMOUNTS labels L selects LABELS requires R [and R] [or R] prefers R [and R] weight N
-//!           tolerates T priority N ports 80 53/UDP 10.0.0.1:80 waits DURATION promised NODE
+//!           usage AMOUNTS [pressed [memory|disk|killed]] usage-limits AMOUNTS (limit of the joint usage, and sum of the limits)
+//!           recent-pods AMOUNTS (additional usage of pods that are too new to show in the report)
+//!           runs POD [xN] AMOUNTS daemon-pod AMOUNTS, and single words:
+//!           in-flight registered deleting interrupted cordoned do-not-disrupt nominated
+//!           expired [SINCE] drifted REASON [SINCE] termination-grace DURATION unhealthy CONDITION [SINCE]
+//! pod [NAMESPACE/]NAME [xN] requests AMOUNTS labels L node-selector LABELS requires R [and R] [or R]
+//!           prefers R [and R] weight N tolerates T priority N ports 80 53/UDP 10.0.0.1:80 pending-for DURATION nominated NODE
 //!           spread over KEY by at most N among SELECTOR min-domains N softly ignoring-affinity honouring-taints
 //!           near|apart SELECTOR over KEY [in NAMESPACES] [in-namespaces LABELS] [in-every-namespace]
 //!           prefers-near|prefers-apart SELECTOR over KEY .. weight N
 //!           mix WORKLOAD base N share N     (number of pods on demand, and percentage on spot of the other pods)
 //!           claims|shares VOLUME from DRIVER where R [and R] [or R]     (one per pod, or one for all)
-//!           on NODE (a running pod), and then: held held-for DURATION ending stuck (its budget permits no eviction)
-//!           fixed (not rescheduled) budget NAME (that blocks its eviction) costs N (of its deletion) surges
-//!           rests DURATION [of WORKLOAD] (disrupt-at-most-once-per of its workload; 0s: may be disrupted again)
-//!           does AMOUNTS after HOURS [pressed] (its usage) was AMOUNTS (its requests were lowered from that to `asks`)
-//!           got-back N DURATION (number of raises, and time since the last) always WHY (its requests are never lowered)
+//!           on NODE (a running pod), and then: do-not-disrupt do-not-disrupt-for DURATION terminating
+//!           eviction-blocked (its budget permits no eviction) not-rescheduled budget NAME (that blocks its eviction)
+//!           deletion-cost N surges protected-for DURATION [of WORKLOAD] (disrupt-at-most-once-per; 0s: no longer protected)
+//!           usage AMOUNTS after HOURS [pressed] lowered-from AMOUNTS (its original requests)
+//!           restored N DURATION (number of raises, and time since the last) not-resizable REASON
 //! daemon, buffer              as pod: the pod of a DaemonSet, and the virtual pods of a CapacityBuffer
 //! namespace NAME labels L
-//! one-pod-claim NAMESPACE/NAME    a volume claim with access mode ReadWriteOncePod
-//! preferences ignored         min-values best-effort        types-a-claim N        least-spot-types N
-//! max-steps N
+//! read-write-once-pod NAMESPACE/NAME    a volume claim with access mode ReadWriteOncePod
+//! preferences ignored         min-values best-effort        max-instance-types N        min-spot-types N
+//! spot-to-spot allowed        max-steps N
 //! ```
 //!
-//! A SELECTOR is `app=web and tier In a,b`, `everyone` or `no-one`. `expected.rs` reads the `expect` lines.
+//! A SELECTOR is `app=web and tier In a,b`, `all-pods` or `no-pods`. `expected.rs` reads the `expect` lines.
 
 #[path = "format/cluster.rs"]
 mod cluster;
@@ -130,11 +130,11 @@ impl Reader {
         match (name, value.trim()) {
             ("preferences", "ignored") => policy.preferences = PreferencePolicy::Ignore,
             ("min-values", "best-effort") => policy.min_values = MinValuesPolicy::BestEffort,
-            ("types-a-claim", _) => policy.max_instance_types = number()?,
+            ("max-instance-types", _) => policy.max_instance_types = number()?,
             ("max-steps", _) => policy.max_steps = number()? as u64,
-            ("one-pod-claim", claim) => drop(self.snapshot.single_claims.insert(claim.to_owned())),
+            ("read-write-once-pod", claim) => drop(self.snapshot.single_claims.insert(claim.to_owned())),
             ("spot-to-spot", "allowed") => policy.spot_to_spot = true,
-            ("least-spot-types", _) => policy.least_spot_types = number()?,
+            ("min-spot-types", _) => policy.least_spot_types = number()?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -150,7 +150,7 @@ impl Reader {
     }
 
     fn pool(&mut self, statement: &Statement) -> Result<(), String> {
-        let catalogue = match statement.word("buys") {
+        let catalogue = match statement.word("catalogue") {
             None => 0,
             Some(name) => {
                 let known = self.catalogues.iter().position(|it| it.name == name);
@@ -183,7 +183,7 @@ impl Reader {
         if buffer.is_some() {
             shape.priority = i32::MIN;
         }
-        let since = statement.word("waits").map(values::duration).transpose()?.unwrap_or(0);
+        let since = statement.word("pending-for").map(values::duration).transpose()?.unwrap_or(0);
         for name in statement.names() {
             let claims = pods::claims(statement, namespace, &name);
             if let Some(node) = statement.word("on") {
@@ -197,7 +197,7 @@ impl Reader {
                 shape,
                 created: Millis(NOW - since),
                 leaving_node: None,
-                nominated: statement.word("promised").map(str::to_owned),
+                nominated: statement.word("nominated").map(str::to_owned),
                 nominated_after: 0,
                 claims,
                 buffer: buffer.clone(),
@@ -220,9 +220,9 @@ impl Reader {
         let node = Arc::make_mut(found.ok_or_else(|| format!("no node {node}"))?);
         node.used.add(&shape.requests);
         let mut shape = shape.clone();
-        if statement.has("was") {
+        if statement.has("lowered-from") {
             // A new pod would have the original requests.
-            statement.resources("was")?.iter().for_each(|(name, amount)| shape.requests.set(name, amount));
+            statement.resources("lowered-from")?.iter().for_each(|(name, amount)| shape.requests.set(name, amount));
         }
         let shape = &shape;
         let (mix, sizing) = (pods::mix(statement, &shape.namespace)?, pods::sizing(statement)?);
@@ -234,23 +234,27 @@ impl Reader {
         node.pods.push(BoundPod {
             uid: name.to_owned(),
             name: name.to_owned(),
-            reschedulable: !statement.has("fixed"),
-            do_not_disrupt: statement.has("held") || statement.has("held-for"),
-            protected_until: statement.word("held-for").map(values::duration).transpose()?.map(|it| Millis(NOW + it)),
+            reschedulable: !statement.has("not-rescheduled"),
+            do_not_disrupt: statement.has("do-not-disrupt") || statement.has("do-not-disrupt-for"),
+            protected_until: statement
+                .word("do-not-disrupt-for")
+                .map(values::duration)
+                .transpose()?
+                .map(|it| Millis(NOW + it)),
             shape: Arc::new(shape.clone()),
             claims: claims.clone(),
             mix: mix.clone(),
-            ending: statement.has("ending"),
+            ending: statement.has("terminating"),
             held_by: statement.get("budget").unwrap_or_default().to_vec(),
-            cost: BoundPod::cost_of(statement.number("costs")?.unwrap_or(0), shape.priority),
+            cost: BoundPod::cost_of(statement.number("deletion-cost")?.unwrap_or(0), shape.priority),
             workload,
             used: sizing.as_ref().and_then(|sizing| sizing.used).map(|used| used.p95),
             sizing: sizing.map(Box::new),
             surges: statement.has("surges"),
         });
         let forced = matches!(node.leaving, Some(Leaving::Interrupted { .. }));
-        let stays = ["held", "held-for", "stuck"].iter().any(|word| statement.has(word));
-        if node.leaving.is_some() && (forced || !stays) && !statement.has("fixed") {
+        let stays = ["do-not-disrupt", "do-not-disrupt-for", "eviction-blocked"].iter().any(|word| statement.has(word));
+        if node.leaving.is_some() && (forced || !stays) && !statement.has("not-rescheduled") {
             let leaving_node = Some(node.name.clone());
             let shape = self.intern(shape);
             let uid = name.to_owned();
@@ -277,7 +281,7 @@ impl Reader {
     fn node(&mut self, statement: &Statement, name: &str) -> Result<(), String> {
         let kind = self.kind(statement.word("is").ok_or("a node is of a type")?)?;
         let mut node = cluster::node(statement, name, &kind)?;
-        for hosted in statement.all("hosts") {
+        for hosted in statement.all("daemon-pod") {
             let mut requests = values::resources(hosted)?;
             requests.set(Resources::PODS, 1);
             node.used.add(&requests);
@@ -311,8 +315,8 @@ impl Reader {
         let count = rest.first().and_then(|word| statement::times(word));
         let amounts = rest[usize::from(count.is_some())..].join(" ");
         self.statement(&match count {
-            Some(count) => format!("pod {name} x{count} asks {amounts} on {node}"),
-            None => format!("pod {name} asks {amounts} on {node}"),
+            Some(count) => format!("pod {name} x{count} requests {amounts} on {node}"),
+            None => format!("pod {name} requests {amounts} on {node}"),
         })
     }
 

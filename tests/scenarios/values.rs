@@ -65,9 +65,9 @@ pub fn amount(resource: &str, word: &str) -> Result<i64, String> {
 }
 
 /// Parses `cpu=1 memory=2Gi`.
-pub fn resources(values: &[String]) -> Result<Resources, String> {
+pub fn resources(words: &[String]) -> Result<Resources, String> {
     let mut all = Resources::default();
-    for word in values {
+    for word in words {
         let (name, text) = pair(word)?;
         all.set(name, amount(name, text)?);
     }
@@ -80,24 +80,24 @@ pub fn pair(word: &str) -> Result<(&str, &str), String> {
 }
 
 /// Parses `team=a arch=arm64`.
-pub fn labels(values: &[String]) -> Result<BTreeMap<String, String>, String> {
+pub fn labels(words: &[String]) -> Result<BTreeMap<String, String>, String> {
     let label = |word: &String| pair(word).map(|(short, value)| (key(short), value.to_owned()));
-    values.iter().map(label).collect()
+    words.iter().map(label).collect()
 }
 
 /// Parses `zone In a,b or arch Exists and cpus Gt 3`: alternatives of conjunctions.
-pub fn alternatives(values: &[String]) -> Result<Vec<Vec<Requirement>>, String> {
-    values.split(|word| word == "or").map(conjunction).collect()
+pub fn alternatives(words: &[String]) -> Result<Vec<Vec<Requirement>>, String> {
+    words.split(|word| word == "or").map(conjunction).collect()
 }
 
 /// Parses `arch Exists and cpus Gt 3`. A fourth element `min=2` is `minValues`.
-pub fn conjunction(values: &[String]) -> Result<Vec<Requirement>, String> {
-    values.split(|word| word == "and").map(requirement).collect()
+pub fn conjunction(words: &[String]) -> Result<Vec<Requirement>, String> {
+    words.split(|word| word == "and").map(requirement).collect()
 }
 
-fn requirement(values: &[String]) -> Result<Requirement, String> {
-    let text = values.join(" ");
-    let [short, operator, rest @ ..] = values else { return Err(format!("{text:?} is not a requirement")) };
+fn requirement(words: &[String]) -> Result<Requirement, String> {
+    let text = words.join(" ");
+    let [short, operator, rest @ ..] = words else { return Err(format!("{text:?} is not a requirement")) };
     let operator = match operator.as_str() {
         "In" => Operator::In,
         "NotIn" => Operator::NotIn,

@@ -7,26 +7,26 @@ use crate::values;
 
 impl Outcome<'_> {
     /// Checks an expectation about disruption commands; returns `None` for any other expectation.
-    pub(super) fn moves(&self, values: &[&str]) -> Option<Result<(), String>> {
-        Some(match values {
+    pub(super) fn moves(&self, words: &[&str]) -> Option<Result<(), String>> {
+        Some(match words {
             ["no", "moves"] => equal("0", &self.plan.moves.len().to_string()),
-            [count, "nodes" | "node", "go" | "goes"] => {
+            [count, "nodes" | "node", "removed"] => {
                 equal(count, &self.plan.moves.iter().map(|it| it.nodes.len()).sum::<usize>().to_string())
             }
-            [nodes, "goes", reason] => self.each_node(nodes, |verdict| match verdict {
+            [nodes, "removed", reason] => self.each_node(nodes, |verdict| match verdict {
                 NodeVerdict::Remove(why) => equal(reason, why.as_str()),
                 verdict => Err(format!("it {verdict}")),
             }),
-            [nodes, "stays", "saying", saying @ ..] => self.each_node(nodes, |verdict| {
+            [nodes, "kept", "because", part @ ..] => self.each_node(nodes, |verdict| {
                 let reported = verdict.to_string();
-                let stays = !matches!(verdict, NodeVerdict::Remove(_)) && reported.contains(&saying.join(" "));
+                let stays = !matches!(verdict, NodeVerdict::Remove(_)) && reported.contains(&part.join(" "));
                 if stays { Ok(()) } else { Err(format!("it {reported}")) }
             }),
             [pods, "moves", "to", place] => pods.split(',').try_for_each(|pod| equal(place, &self.moved(pod))),
             ["replacements", "list", count, "types"] => {
                 self.each_replacement(|launch| equal(count, &launch.instance_types.len().to_string()))
             }
-            ["replacements", "need", key, operator, values] => self.each_replacement(|launch| {
+            ["replacements", "require", key, operator, values] => self.each_replacement(|launch| {
                 let asked = launch.requirements.iter().find(|it| it.key == values::key(key));
                 let reported = |it: &Requirement| format!("{:?} {}", it.operator, it.values.join(","));
                 equal(&format!("{operator} {values}"), &asked.map(reported).unwrap_or_default())
@@ -49,13 +49,13 @@ impl Outcome<'_> {
         all.try_for_each(check)
     }
 
-    /// Returns the destination of a pod in a command: a node's name, `new`, or `nowhere`.
+    /// Returns the destination of a pod in a command: a node's name, `new`, or `unplaced`.
     fn moved(&self, pod: &str) -> String {
         let mut all = self.plan.moves.iter().flat_map(|it| &it.pods);
         match all.find(|it| it.pod == pod).map(|it| &it.to) {
             Some(Destination::Node(node)) => node.clone(),
             Some(Destination::Launch(_)) => "new".to_owned(),
-            None => "nowhere".to_owned(),
+            None => "unplaced".to_owned(),
         }
     }
 }

@@ -13,18 +13,18 @@ use crate::values;
 
 /// Returns the instance types of one statement: one, or several identical ones with increasing prices.
 pub fn instance_types(statement: &Statement) -> Result<Vec<InstanceType>, String> {
-    let dearer = statement.word("dearer").map(values::dollars).transpose()?.unwrap_or_default();
+    let dearer = statement.word("price-step").map(values::dollars).transpose()?.unwrap_or_default();
     let types = statement.names().into_iter().zip(0_i64..);
     types.map(|(name, place)| instance_type(statement, name, MicroDollars(dearer.0 * place))).collect()
 }
 
 fn instance_type(statement: &Statement, name: String, dearer: MicroDollars) -> Result<InstanceType, String> {
-    let capacity = statement.resources("has")?;
+    let capacity = statement.resources("capacity")?;
     let mut allocatable = capacity.clone();
-    allocatable.subtract(&statement.resources("keeps")?);
+    allocatable.subtract(&statement.resources("reserved")?);
     let labels = statement.labels("labels")?.into_iter();
     let mut offerings = Vec::new();
-    for word in statement.get("offers").unwrap_or_default() {
+    for word in statement.get("offerings").unwrap_or_default() {
         let mut offering = values::offering(word)?;
         offering.price.0 += dearer.0;
         offerings.push(offering);
@@ -35,8 +35,8 @@ fn instance_type(statement: &Statement, name: String, dearer: MicroDollars) -> R
         capacity,
         allocatable,
         offerings,
-        performance: statement.number("performs")?,
-        attach_limits: statement.counts("attaches")?,
+        performance: statement.number("performance")?,
+        attach_limits: statement.counts("attach-limits")?,
         ..InstanceType::default()
     })
 }
@@ -57,13 +57,13 @@ pub fn pool(statement: &Statement, catalogue: usize) -> Result<Pool, String> {
         disruption: disruption(statement)?,
         replicas: statement.number("replicas")?,
         running: 0,
-        node_fee: statement.word("fee").map(values::dollars).transpose()?.unwrap_or_default(),
+        node_fee: statement.word("node-fee").map(values::dollars).transpose()?.unwrap_or_default(),
     })
 }
 
 /// Parses the disruption settings; by default only empty nodes are removed.
 fn disruption(statement: &Statement) -> Result<Disruption, String> {
-    let consolidate_after = match statement.word("waits") {
+    let consolidate_after = match statement.word("consolidate-after") {
         Some("never") => None,
         Some(word) => Some(values::duration(word)?),
         None => Some(0),
@@ -72,7 +72,7 @@ fn disruption(statement: &Statement) -> Result<Disruption, String> {
         None => ConsolidationPolicy::WhenEmpty,
         Some([]) => ConsolidationPolicy::WhenEmptyOrUnderutilized,
         Some([word]) if word == "balanced" => ConsolidationPolicy::Balanced,
-        Some(values) => return Err(format!("a pool consolidates, or consolidates balanced, not {values:?}")),
+        Some(words) => return Err(format!("a pool consolidates, or consolidates balanced, not {words:?}")),
     };
     let utilization = match statement.word("utilization") {
         None | Some("observed") => Utilization::Observe,
@@ -84,46 +84,46 @@ fn disruption(statement: &Statement) -> Result<Disruption, String> {
     Ok(Disruption { consolidate_after, policy, budgets: budgets(statement)?, worth, utilization, packing })
 }
 
-/// Parses `worth THOUSANDTHS DOLLARS` (share of the price, and dollars per pod) and `warms DURATION`.
+/// Parses `min-savings THOUSANDTHS DOLLARS` (share of the price, and dollars per pod) and `warm-up DURATION`.
 fn worth(statement: &Statement) -> Result<MinimumSavings, String> {
     let usual = MinimumSavings::default();
-    let warm_up = statement.word("warms").map(values::duration).transpose()?.unwrap_or(usual.warm_up);
-    match statement.get("worth") {
+    let warm_up = statement.word("warm-up").map(values::duration).transpose()?.unwrap_or(usual.warm_up);
+    match statement.get("min-savings") {
         None => Ok(MinimumSavings { warm_up, ..usual }),
         Some([share, per_pod]) => Ok(MinimumSavings {
-            share: share.parse().map_err(|_| "worth wants thousandths and dollars a pod")?,
+            share: share.parse().map_err(|_| "min-savings wants thousandths and dollars a pod")?,
             per_pod: values::dollars(per_pod)?,
             warm_up,
         }),
-        Some(_) => Err("worth wants thousandths and dollars a pod".to_owned()),
+        Some(_) => Err("min-savings wants thousandths and dollars a pod".to_owned()),
     }
 }
 
-/// Parses `packs MARGIN FLOOR HOURS`, with the first two in thousandths.
+/// Parses `packing MARGIN FLOOR HOURS`, with the first two in thousandths.
 fn packing(statement: &Statement) -> Result<Packing, String> {
-    let Some(reported) = statement.get("packs") else { return Ok(Packing::default()) };
+    let Some(reported) = statement.get("packing") else { return Ok(Packing::default()) };
     let numbers: Vec<u32> = reported.iter().filter_map(|word| word.parse().ok()).collect();
     match numbers[..] {
         [margin, floor, history] => Ok(Packing { margin, floor, history }),
-        _ => Err("packs wants a margin and a floor in thousandths, and hours".to_owned()),
+        _ => Err("packing wants a margin and a floor in thousandths, and hours".to_owned()),
     }
 }
 
 fn budgets(statement: &Statement) -> Result<Budgets, String> {
-    let all = statement.number("may-lose")?.unwrap_or(u32::MAX);
+    let all = statement.number("budget")?.unwrap_or(u32::MAX);
     let of = |clause| Ok::<u32, String>(statement.number(clause)?.unwrap_or(all).min(all));
     Ok(Budgets {
-        empty: of("may-lose-empty")?,
-        underutilized: of("may-lose-underutilized")?,
-        drifted: of("may-lose-drifted")?,
-        expired: of("may-lose-expired")?,
+        empty: of("budget-empty")?,
+        underutilized: of("budget-underutilized")?,
+        drifted: of("budget-drifted")?,
+        expired: of("budget-expired")?,
     })
 }
 
-/// Parses the usage of a node: `uses cpu=1 memory=2Gi` and `pressed` (`memory`, `disk` or `killed`). `apart cpu=2 memory=3Gi`
-/// is the sum of its pods' single limits, and `lately` the usage of pods that are too new to show.
+/// Parses the usage of a node: `usage cpu=1 memory=2Gi` and `pressed` (`memory`, `disk` or `killed`). `usage-limits cpu=2 memory=3Gi`
+/// is the sum of its pods' single limits, and `recent-pods` the usage of pods that are too new to show.
 fn usage(statement: &Statement) -> Result<Option<Usage>, String> {
-    let Some(reported) = statement.get("uses") else { return Ok(None) };
+    let Some(reported) = statement.get("usage") else { return Ok(None) };
     let (amounts, pressed): (Vec<String>, Vec<String>) = reported.iter().cloned().partition(|word| word.contains('='));
     let pressed = match pressed.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => None,
@@ -134,8 +134,8 @@ fn usage(statement: &Statement) -> Result<Option<Usage>, String> {
         _ => return Err(format!("a node is pressed, for memory, disk or killed, not {pressed:?}")),
     };
     let amounts = Size::from_resources(&values::resources(&amounts)?);
-    let of_pods = Size::from_resources(&statement.resources("apart")?);
-    let newcomers = Size::from_resources(&statement.resources("lately")?);
+    let of_pods = Size::from_resources(&statement.resources("usage-limits")?);
+    let newcomers = Size::from_resources(&statement.resources("recent-pods")?);
     Ok(Some(Usage { cpu: amounts.cpu, memory: amounts.memory, pressed, of_pods, newcomers }))
 }
 
@@ -162,7 +162,8 @@ pub fn node(statement: &Statement, name: &str, kind: &InstanceType) -> Result<No
     }
     labels.extend(statement.labels("labels")?);
     let interrupted = has("interrupted").then_some(Leaving::Interrupted { deadline: Some(Millis(NOW + 120_000)) });
-    let attach_limits = if has("attaches") { statement.counts("attaches")? } else { kind.attach_limits.clone() };
+    let attach_limits =
+        if has("attach-limits") { statement.counts("attach-limits")? } else { kind.attach_limits.clone() };
     Ok(Node {
         name: name.to_owned(),
         claim: pool.is_some().then(|| format!("{name}-claim")),
@@ -176,15 +177,15 @@ pub fn node(statement: &Statement, name: &str, kind: &InstanceType) -> Result<No
         taints: statement.taints()?,
         allocatable: kind.allocatable.clone(),
         attach_limits,
-        created: Millis(statement.word("stands").map(values::duration).transpose()?.map_or(0, |age| NOW - age)),
+        created: Millis(statement.word("age").map(values::duration).transpose()?.map_or(0, |age| NOW - age)),
         quiet_since: quiet_since(statement)?.filter(|_| stage == Stage::Initialized),
-        do_not_disrupt: has("held"),
-        nominated_until: has("expected").then_some(Millis(NOW + 20_000)),
+        do_not_disrupt: has("do-not-disrupt"),
+        nominated_until: has("nominated").then_some(Millis(NOW + 20_000)),
         price,
         expires: expired(statement)?,
-        termination_grace: statement.word("grace").map(values::duration).transpose()?,
+        termination_grace: statement.word("termination-grace").map(values::duration).transpose()?,
         drifted: since(statement, "drifted")?.map(|(since, reason)| Drifted { since, reason }),
-        unhealthy: since(statement, "sick")?.map(|(due, condition)| Unhealthy { due, condition }),
+        unhealthy: since(statement, "unhealthy")?.map(|(due, condition)| Unhealthy { due, condition }),
         usage: usage(statement)?,
         ..Node::default()
     })

@@ -13,9 +13,9 @@ use crate::values;
 
 /// Returns the shape of a pod in `namespace` by its statement.
 pub fn shape(statement: &Statement, namespace: &str) -> Result<PodShape, String> {
-    let mut requests = statement.resources("asks")?;
+    let mut requests = statement.resources("requests")?;
     requests.set(Resources::PODS, 1);
-    let selector = statement.labels("selects")?;
+    let selector = statement.labels("node-selector")?;
     let one = |(key, value): (&String, &String)| Requirement::new(key, Operator::In, [value]);
     let tolerations = statement.get("tolerates").unwrap_or_default().iter();
     Ok(PodShape {
@@ -33,59 +33,59 @@ pub fn shape(statement: &Statement, namespace: &str) -> Result<PodShape, String>
         prefers_near: statement.all("prefers-near").map(preference).collect::<Result<_, _>>()?,
         prefers_apart: statement.all("prefers-apart").map(preference).collect::<Result<_, _>>()?,
         ports: statement.get("ports").unwrap_or_default().iter().map(|word| port(word)).collect::<Result<_, _>>()?,
-        volumes: volumes(statement).map(|(_, _, values)| volume(values)).collect::<Result<_, _>>()?,
+        volumes: volumes(statement).map(|(_, _, words)| volume(words)).collect::<Result<_, _>>()?,
     })
 }
 
 /// Parses `mix web base 2 share 70`. Pods with the same values for the same workload form one group.
 pub fn mix(statement: &Statement, namespace: &str) -> Result<Option<Arc<CapacitySplit>>, String> {
-    let Some(values) = statement.get("mix") else { return Ok(None) };
-    let parts = Parts::of(values, &["base", "share"]);
-    let workload = format!("{namespace}/{}", parts.front().first().ok_or("a mix of which workload?")?);
+    let Some(words) = statement.get("mix") else { return Ok(None) };
+    let parts = Parts::of(words, &["base", "share"]);
+    let workload = format!("{namespace}/{}", parts.front().first().ok_or("mix wants a workload")?);
     let on_demand_base = parts.number("base")?.unwrap_or(0);
     let spot_share = parts.number("share")?;
     Ok(Some(Arc::new(CapacitySplit { owner: workload.clone(), workload, on_demand_base, spot_share })))
 }
 
-/// Parses `rests 1h of web`: the workload, and the end of its rest. Without a workload, the pod is its own workload.
+/// Parses `protected-for 1h of web`: the workload, and the end of its protection. Without a workload, the pod is its own workload.
 pub fn rest(statement: &Statement, pod: &str) -> Result<Option<(String, Millis)>, String> {
-    match statement.get("rests").map(|values| values.iter().map(String::as_str).collect::<Vec<_>>()).as_deref() {
+    match statement.get("protected-for").map(|words| words.iter().map(String::as_str).collect::<Vec<_>>()).as_deref() {
         None => Ok(None),
         Some([left]) => Ok(Some((pod.to_owned(), Millis(NOW + values::duration(left)?)))),
         Some([left, "of", workload]) => Ok(Some(((*workload).to_owned(), Millis(NOW + values::duration(left)?)))),
-        Some(values) => Err(format!("rests for how long, and of which workload? {values:?}")),
+        Some(words) => Err(format!("protected-for wants a duration [of WORKLOAD], not {words:?}")),
     }
 }
 
 /// Returns requests and usage of a pod with one container, if the statement has any. The median of its CPU usage is half of the
 /// given usage.
 pub fn sizing(statement: &Statement) -> Result<Option<Sizing>, String> {
-    if !["does", "was", "got-back", "always"].iter().any(|word| statement.has(word)) {
+    if !["usage", "lowered-from", "restored", "not-resizable"].iter().any(|word| statement.has(word)) {
         return Ok(None);
     }
-    let requests = Size::from_resources(&statement.resources("asks")?);
-    let requested = Size::from_resources(&statement.resources("was")?).max(requests);
+    let requests = Size::from_resources(&statement.resources("requests")?);
+    let requested = Size::from_resources(&statement.resources("lowered-from")?).max(requests);
     let container = ContainerSize { name: "main".to_owned(), requested, requests, ..ContainerSize::default() };
     Ok(Some(Sizing {
         containers: vec![container],
         least: Size::default(),
-        fixed: statement.word("always").map(fixed).transpose()?,
-        used: statement.get("does").map(used).transpose()?,
-        given_back: statement.get("got-back").map(given_back).transpose()?,
+        fixed: statement.word("not-resizable").map(fixed).transpose()?,
+        used: statement.get("usage").map(used).transpose()?,
+        given_back: statement.get("restored").map(given_back).transpose()?,
     }))
 }
 
-fn used(values: &[String]) -> Result<PodUtilization, String> {
+fn used(words: &[String]) -> Result<PodUtilization, String> {
     let (front, rest) =
-        values.split_at(values.iter().position(|word| word == "after").ok_or("does what after how long?")?);
+        words.split_at(words.iter().position(|word| word == "after").ok_or("usage wants amounts, `after` and hours")?);
     let p95 = Size::from_resources(&values::resources(front)?);
-    let hours = rest.get(1).and_then(|word| word.parse().ok()).ok_or("after how many hours?")?;
+    let hours = rest.get(1).and_then(|word| word.parse().ok()).ok_or("usage wants a number of hours")?;
     let pressed = rest.iter().any(|word| word == "pressed");
     Ok(PodUtilization { median_cpu: p95.cpu / 2, p95, hours, pressed })
 }
 
-fn given_back(values: &[String]) -> Result<RestoredRequests, String> {
-    let [times, ago] = values else { return Err("got-back how often, and how long ago?".to_owned()) };
+fn given_back(words: &[String]) -> Result<RestoredRequests, String> {
+    let [times, ago] = words else { return Err("restored wants a number and a duration".to_owned()) };
     let times = times.parse().map_err(|_| format!("{times} is not a number"))?;
     Ok(RestoredRequests { last: Millis(NOW - values::duration(ago)?), times })
 }
@@ -95,7 +95,7 @@ fn fixed(word: &str) -> Result<NotResizable, String> {
         "never" => Ok(NotResizable::Never),
         "daemon" => Ok(NotResizable::Daemon),
         "guaranteed" => Ok(NotResizable::Guaranteed),
-        _ => Err(format!("a pod is always never, daemon or guaranteed, not {word}")),
+        _ => Err(format!("not-resizable is never, daemon or guaranteed, not {word}")),
     }
 }
 
@@ -115,8 +115,8 @@ fn volumes(statement: &Statement) -> impl Iterator<Item = (bool, &str, &[String]
 }
 
 /// Parses `from DRIVER where zone In a or zone In b`; both parts are optional.
-fn volume(values: &[String]) -> Result<VolumeNeed, String> {
-    let parts = Parts::of(values, &["from", "where"]);
+fn volume(words: &[String]) -> Result<VolumeNeed, String> {
+    let parts = Parts::of(words, &["from", "where"]);
     let driver = parts.get("from").and_then(<[String]>::first).cloned();
     let alternatives = parts.get("where").map(values::alternatives).transpose()?.unwrap_or_default();
     Ok(VolumeNeed { driver, alternatives })
@@ -131,22 +131,22 @@ fn port(word: &str) -> Result<HostPort, String> {
 }
 
 /// Parses `zone In a and arch Exists weight 10`.
-fn node_preference(values: &[String]) -> Result<NodePreference, String> {
-    let parts = Parts::of(values, &["weight"]);
+fn node_preference(words: &[String]) -> Result<NodePreference, String> {
+    let parts = Parts::of(words, &["weight"]);
     Ok(NodePreference { weight: parts.number("weight")?.unwrap_or(1), term: values::conjunction(parts.front())? })
 }
 
 /// Parses `app=web over zone in shop,bank weight 10`.
-fn preference(values: &[String]) -> Result<PodPreference, String> {
-    let at = values.iter().position(|word| word == "weight").unwrap_or(values.len());
-    let (front, weight) = values.split_at(at);
+fn preference(words: &[String]) -> Result<PodPreference, String> {
+    let at = words.iter().position(|word| word == "weight").unwrap_or(words.len());
+    let (front, weight) = words.split_at(at);
     let weight = Parts::of(weight, &["weight"]).number("weight")?.unwrap_or(1);
     Ok(PodPreference { weight, term: term(front)? })
 }
 
 /// Parses `app=web over zone`, with optional namespaces: `in shop,bank`, `in-namespaces team=a`, `in-every-namespace`.
-fn term(values: &[String]) -> Result<PodTerm, String> {
-    let parts = Parts::of(values, &["over", "in", "in-namespaces", "in-every-namespace"]);
+fn term(words: &[String]) -> Result<PodTerm, String> {
+    let parts = Parts::of(words, &["over", "in", "in-namespaces", "in-every-namespace"]);
     let listed = parts.get("in").unwrap_or_default().iter().flat_map(|word| word.split(','));
     let every = parts.get("in-every-namespace").map(|_| Selector::default());
     let by_label = parts.get("in-namespaces").map(selector).transpose()?.flatten();
@@ -159,9 +159,9 @@ fn term(values: &[String]) -> Result<PodTerm, String> {
 }
 
 /// Parses `over zone by at most 1 among app=web min-domains 3 softly ignoring-affinity honouring-taints`.
-fn spread(values: &[String]) -> Result<Spread, String> {
+fn spread(words: &[String]) -> Result<Spread, String> {
     let known = ["over", "by", "among", "min-domains", "softly", "ignoring-affinity", "honouring-taints"];
-    let parts = Parts::of(values, &known);
+    let parts = Parts::of(words, &known);
     let skew = parts.get("by").and_then(<[String]>::last).and_then(|word| word.parse().ok());
     Ok(Spread {
         key: parts.key()?,
@@ -175,19 +175,19 @@ fn spread(values: &[String]) -> Result<Spread, String> {
 }
 
 /// Parses `app=web and tier In a,b`, or `everyone`; `no-one` returns no selector.
-fn selector(values: &[String]) -> Result<Option<Selector>, String> {
-    match values {
-        [word] if word == "everyone" => return Ok(Some(Selector::default())),
-        [word] if word == "no-one" => return Ok(None),
+fn selector(words: &[String]) -> Result<Option<Selector>, String> {
+    match words {
+        [word] if word == "all-pods" => return Ok(Some(Selector::default())),
+        [word] if word == "no-pods" => return Ok(None),
         _ => {}
     }
-    let one = |values: &[String]| match values {
+    let one = |words: &[String]| match words {
         [word] => {
             values::pair(word).map(|(key, value)| vec![Requirement::new(&values::key(key), Operator::In, [value])])
         }
-        values => values::conjunction(values),
+        words => values::conjunction(words),
     };
-    let all = values.split(|word| word == "and").map(one).collect::<Result<Vec<_>, _>>()?;
+    let all = words.split(|word| word == "and").map(one).collect::<Result<Vec<_>, _>>()?;
     Ok(Some(Selector(all.concat())))
 }
 
@@ -195,12 +195,12 @@ fn selector(values: &[String]) -> Result<Option<Selector>, String> {
 struct Parts<'a>(Vec<(&'a str, &'a [String])>);
 
 impl<'a> Parts<'a> {
-    fn of(values: &'a [String], known: &[&str]) -> Self {
-        let mut starts: Vec<usize> = (0..values.len()).filter(|at| known.contains(&values[*at].as_str())).collect();
-        let front = starts.first().copied().unwrap_or(values.len());
-        starts.push(values.len());
-        let mut parts = vec![("", &values[..front])];
-        parts.extend(starts.windows(2).map(|pair| (values[pair[0]].as_str(), &values[pair[0] + 1..pair[1]])));
+    fn of(words: &'a [String], known: &[&str]) -> Self {
+        let mut starts: Vec<usize> = (0..words.len()).filter(|at| known.contains(&words[*at].as_str())).collect();
+        let front = starts.first().copied().unwrap_or(words.len());
+        starts.push(words.len());
+        let mut parts = vec![("", &words[..front])];
+        parts.extend(starts.windows(2).map(|pair| (words[pair[0]].as_str(), &words[pair[0] + 1..pair[1]])));
         Self(parts)
     }
 

@@ -15,9 +15,9 @@ pub struct Statement {
 }
 
 const POD: [&str; 19] = [
-    "asks",
+    "requests",
     "labels",
-    "selects",
+    "node-selector",
     "requires",
     "prefers",
     "tolerates",
@@ -30,8 +30,8 @@ const POD: [&str; 19] = [
     "ports",
     "claims",
     "shares",
-    "waits",
-    "promised",
+    "pending-for",
+    "nominated",
     "mix",
     "on",
 ];
@@ -39,7 +39,7 @@ const POD: [&str; 19] = [
 /// Returns the keywords of a subject's clauses; any other subject may use them as plain arguments.
 fn clauses(subject: &str) -> Option<Vec<&'static str>> {
     Some(match subject {
-        "type" => vec!["has", "keeps", "labels", "offers", "performs", "attaches", "dearer"],
+        "type" => vec!["capacity", "reserved", "labels", "offerings", "performance", "attach-limits", "price-step"],
         "pool" => {
             vec![
                 "weight",
@@ -47,20 +47,20 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
                 "labels",
                 "taints",
                 "limits",
-                "waits",
-                "may-lose",
+                "consolidate-after",
+                "budget",
                 "replicas",
-                "fee",
-                "buys",
+                "node-fee",
+                "catalogue",
                 "consolidates",
-                "worth",
-                "warms",
-                "may-lose-empty",
-                "may-lose-drifted",
-                "may-lose-underutilized",
-                "may-lose-expired",
+                "min-savings",
+                "warm-up",
+                "budget-empty",
+                "budget-drifted",
+                "budget-underutilized",
+                "budget-expired",
                 "utilization",
-                "packs",
+                "packing",
             ]
         }
         "node" => vec![
@@ -70,30 +70,40 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
             "labels",
             "taints",
             "runs",
-            "hosts",
+            "daemon-pod",
             "quiet",
-            "stands",
-            "attaches",
+            "age",
+            "attach-limits",
             "requires",
             "in-flight",
             "registered",
             "deleting",
             "interrupted",
             "cordoned",
-            "held",
-            "expected",
+            "do-not-disrupt",
+            "nominated",
             "drifted",
             "expired",
-            "grace",
-            "sick",
-            "uses",
-            "apart",
-            "lately",
+            "termination-grace",
+            "unhealthy",
+            "usage",
+            "usage-limits",
+            "recent-pods",
         ],
         "pod" => [
             &POD[..],
-            &["held", "held-for", "ending", "stuck", "fixed", "budget", "costs", "rests", "surges"],
-            &["does", "was", "got-back", "always"],
+            &[
+                "do-not-disrupt",
+                "do-not-disrupt-for",
+                "terminating",
+                "eviction-blocked",
+                "not-rescheduled",
+                "budget",
+                "deletion-cost",
+                "protected-for",
+                "surges",
+            ],
+            &["usage", "lowered-from", "restored", "not-resizable"],
         ]
         .concat(),
         "daemon" | "buffer" => POD[..POD.len() - 1].to_vec(),
@@ -106,13 +116,13 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
 impl Statement {
     /// Parses one line with its continuation lines.
     pub fn of(line: &str) -> Result<Self, String> {
-        let mut values = line.split_whitespace().map(str::to_owned).peekable();
-        let subject = values.next().ok_or("an empty statement")?;
+        let mut words = line.split_whitespace().map(str::to_owned).peekable();
+        let subject = words.next().ok_or("an empty statement")?;
         let known = clauses(&subject).ok_or_else(|| format!("{subject} is not a subject"))?;
-        let name = values.next().ok_or("a subject wants a name")?;
-        let count = values.next_if(|word| times(word).is_some()).as_deref().and_then(times);
+        let name = words.next().ok_or("a subject wants a name")?;
+        let count = words.next_if(|word| times(word).is_some()).as_deref().and_then(times);
         let mut clauses: Vec<(String, Vec<String>)> = Vec::new();
-        for word in values {
+        for word in words {
             match clauses.last_mut() {
                 _ if known.contains(&word.as_str()) => clauses.push((word, Vec::new())),
                 Some((_, rest)) => rest.push(word),
