@@ -1,4 +1,4 @@
-//! The node simulator against a real control plane, with real agents: the life of an instance, an interruption as the instance
+//! The node simulator against a real control plane, with real agents: the lifecycle of an instance, an interruption as the instance
 //! sees it, and the cleanup.
 
 #[path = "node_simulator/bad_user_data.rs"]
@@ -247,7 +247,7 @@ async fn ask_metadata(imds: &Imds, path: &str) -> Result<(u16, String)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn instance_becomes_node_and_ends_without_leftovers() -> Result<()> {
     let fixture = Fixture::start("node-simulator").await?;
-    let id = fixture.launch("whole-life", fixture.user_data()?).await?;
+    let id = fixture.launch("lifecycle", fixture.user_data()?).await?;
     let machine = fixture.machine(&id).await?;
     joins(&fixture, &machine).await?;
     becomes_ready(&fixture, &machine).await?;
@@ -449,11 +449,11 @@ fn units_start_only_existing_agent_subcommands() -> Result<()> {
             continue;
         };
         ensure!(knows(&agent, verb)?, "{} starts `kerf-agent {verb}`, which does not exist", path.display());
-        ensure!(unit.lines().any(|line| line == "RestartSec=1"), "{} waits as the room does not", path.display());
+        ensure!(unit.lines().any(|line| line == "RestartSec=1"), "{} waits unlike the simulator", path.display());
         verbs.push(verb.to_owned());
     }
     verbs.sort();
-    ensure!(verbs == ["bootstrap", "run"], "the room runs bootstrap and run, the units {verbs:?}");
+    ensure!(verbs == ["bootstrap", "run"], "the simulator runs bootstrap and run, the units {verbs:?}");
     ensure!(others == ["setup-local-disks"], "the images bring setup-local-disks, the units start {others:?} too");
     Ok(())
 }

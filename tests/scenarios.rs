@@ -70,21 +70,21 @@ fn run(file: &Path, bless: bool) -> Result<(), String> {
     let (input, blessed) = text.split_once(RULE).unwrap_or((&text, ""));
     let scenario = format::read(input, &folder())?;
     let snapshot = &scenario.snapshot;
-    let transcript_text = transcript_of(snapshot)?;
+    let printed = transcript_of(snapshot)?;
     let broken = expected::broken(&scenario.expected, snapshot, &plan(snapshot));
     if !broken.is_empty() {
-        return Err(format!("{}\n--- the plan\n{transcript_text}", broken.join("\n")));
+        return Err(format!("{}\n--- the plan\n{printed}", broken.join("\n")));
     }
     for turned in [turned::reversed(snapshot), turned::rotated(snapshot), turned::combed(snapshot)] {
         let other = transcript_of(&turned)?;
-        same("another order of the input gives another plan", &transcript_text, &other)?;
+        same("another order of the input gives another plan", &printed, &other)?;
     }
     settles(snapshot)?;
     if bless {
-        fs::write(file, format!("{input}{RULE}{transcript_text}")).unwrap();
+        fs::write(file, format!("{input}{RULE}{printed}")).unwrap();
         return Ok(());
     }
-    same("the transcript is not the blessed one (BLESS=1 accepts it)", blessed, &transcript_text)
+    same("the transcript differs from the reviewed one (BLESS=1 accepts it)", blessed, &printed)
 }
 
 /// Returns the transcript of a plan without findings of its validation.
@@ -93,8 +93,8 @@ fn transcript_of(snapshot: &Snapshot) -> Result<String, String> {
     let findings = check(snapshot, &decided);
     if !findings.is_empty() {
         let list: Vec<String> = findings.iter().map(ToString::to_string).collect();
-        let transcript_text = transcript::of(snapshot, &decided);
-        return Err(format!("the checker found:\n  {}\n--- the plan\n{transcript_text}", list.join("\n  ")));
+        let printed = transcript::of(snapshot, &decided);
+        return Err(format!("the checker found:\n  {}\n--- the plan\n{printed}", list.join("\n  ")));
     }
     if decided != plan(snapshot) {
         return Err("the same snapshot gave two plans".to_owned());
@@ -110,12 +110,12 @@ fn settles(snapshot: &Snapshot) -> Result<(), String> {
         return Ok(());
     }
     quiet(&applied::to(snapshot, &decided), "planning again with the plan applied is not empty", true)?;
-    comes_to_rest(settled::to(snapshot, &decided))
+    converges(settled::to(snapshot, &decided))
 }
 
 /// Checks that the cluster converges. Moved pods may leave a node for which there is a cheaper one now, and lowered requests
 /// free capacity. Kerf uses both within few plans and never reverses them.
-fn comes_to_rest(mut after: Snapshot) -> Result<(), String> {
+fn converges(mut after: Snapshot) -> Result<(), String> {
     for _ in 0..MOST_ROUNDS {
         let again = plan(&after);
         if again.moves.iter().all(|it| it.reason != CommandReason::Underutilized) && again.resizes.is_empty() {
@@ -130,12 +130,12 @@ fn comes_to_rest(mut after: Snapshot) -> Result<(), String> {
 /// Checks that another plan is empty. With `waits`, kubelet has not applied the resizes of the plan yet, so the next plan
 /// repeats them.
 fn quiet(after: &Snapshot, what: &str, waits: bool) -> Result<(), String> {
-    let transcript_text = transcript_of(after)?;
+    let printed = transcript_of(after)?;
     let again = plan(after);
     if again.launches.is_empty() && again.moves.is_empty() && (waits || again.resizes.is_empty()) {
         return Ok(());
     }
-    Err(format!("{what}:\n{transcript_text}"))
+    Err(format!("{what}:\n{printed}"))
 }
 
 fn same(what: &str, expected: &str, actual: &str) -> Result<(), String> {

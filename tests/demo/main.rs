@@ -1,4 +1,4 @@
-//! Demo: the whole life of a pending pod and its node, on real components. `make demo` starts it.
+//! Demo: the whole lifecycle of a pending pod and its node, on real components. `make demo` starts it.
 
 mod cluster;
 mod reporter;

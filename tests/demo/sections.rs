@@ -25,7 +25,7 @@ use testbed::observer::Observer;
 /// Longest wait for one check. The limit is far above any normal duration, because a busy machine is no failure.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// State that all chapters share.
+/// State that all sections share.
 pub struct Demo {
     /// Output and counters.
     pub reporter: Reporter,

@@ -56,10 +56,10 @@ pub fn run(scenario: impl AsyncFnOnce(&mut Fixture) -> Result<()>) {
             None => Fixture::start().await?,
         };
         let begin = Instant::now();
-        fixture.clear().await.context("the stage cannot be cleared for this scenario")?;
-        println!("cleared the stage in {:.1?}", begin.elapsed());
+        fixture.clear().await.context("the cluster cannot be cleared for this test")?;
+        println!("cleared the cluster in {:.1?}", begin.elapsed());
         let outcome = scenario(&mut fixture).await.and_then(|()| fixture.was_forbidden_nothing());
-        println!("played in {:.1?} with that", begin.elapsed());
+        println!("ran the test in {:.1?} with that", begin.elapsed());
         if outcome.is_err() {
             fixture.environment.keep_logs();
         }
@@ -105,7 +105,7 @@ impl Fixture {
         deployments.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
         sets.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
         self.api::<NodeClaim>().delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
-        eventually("the stage to be clear", LIMIT, async || {
+        eventually("the cluster to be clear", LIMIT, async || {
             self.pods().delete_collection(&at_once, &ListParams::default()).await?;
             let pods = self.pods().list(&ListParams::default()).await?.items.len();
             ensure!(pods == 0, "{pods} pods are left");
@@ -116,7 +116,7 @@ impl Fixture {
             Ok(Some(()))
         })
         .await?;
-        ensure!(self.environment.wire.waiting_faults() == 0, "a fault of an earlier scenario never struck");
+        ensure!(self.environment.wire.waiting_faults() == 0, "a fault of an earlier test never occurred");
         self.before.extend(self.environment.ec2.machines().into_iter().map(|machine| machine.instance.id));
         self.before.extend(self.list::<NodeClaim>().await?.iter().map(ResourceExt::name_any));
         self.earlier_events = self.events().await?.iter().map(ResourceExt::name_any).collect();

@@ -16,7 +16,7 @@ use super::fixture::{Fixture, LIMIT, run};
 /// Number of failures in a row. Each retry uses the same token, after a longer delay.
 const OFTEN: usize = 4;
 
-/// Lets CreateFleet fail `times` times with `fault` while a pod is pending. An event of the NodeClaim must contain `said`. In
+/// Lets CreateFleet fail `times` times with `fault` while a pod is pending. An event of the NodeClaim must contain `reported`. In
 /// the end the pod runs on the only instance that was launched.
 fn launch_under(fault: Fault, times: usize, reported: &'static str) {
     run(async move |fixture| {

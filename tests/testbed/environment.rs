@@ -57,7 +57,7 @@ impl Environment {
         Self::start_with(Arc::default()).await
     }
 
-    /// Starts the cluster as [`Stage::set`] does; machines of NodePool [`crate::machines::real::POOL`] consist of `real`, once
+    /// Starts the cluster as [`Environment::start`] does; machines of NodePool [`crate::machines::real::POOL`] consist of `real`, once
     /// that is built.
     ///
     /// # Errors

@@ -96,7 +96,7 @@ impl Options {
     }
 }
 
-/// Running node simulator. Dropping it ends every machine like a power failure; [`MachineRoom::stop`] also waits for the end.
+/// Running node simulator. Dropping it ends every machine like a power failure; [`NodeSimulator::stop`] also waits for the end.
 pub struct NodeSimulator {
     machines: Shared,
     stop: Option<oneshot::Sender<()>>,
@@ -114,7 +114,7 @@ impl NodeSimulator {
     pub async fn start(options: Options) -> Result<Self> {
         let folder = &options.folder;
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let types = cloud::Cloud::instance_types(&options.cloud).await.context("cannot learn the instance types")?;
+        let types = cloud::Cloud::instance_types(&options.cloud).await.context("cannot list the instance types")?;
         let types = types.into_iter().map(|kind| (kind.name.clone(), kind)).collect();
         let machines = Shared::default();
         let (stop, stopped) = oneshot::channel();
@@ -153,7 +153,7 @@ impl NodeSimulator {
     /// Returns an error if the simulator itself failed.
     pub async fn stop(mut self) -> Result<()> {
         drop(self.stop.take());
-        (&mut self.task).await.context("the machine room failed")
+        (&mut self.task).await.context("the node simulator failed")
     }
 }
 
@@ -195,7 +195,7 @@ impl Worker {
         while tasks.join_next().await.is_some() {}
     }
 
-    /// Returns the time to EC2's next change, limited by [`LOOK`].
+    /// Returns the time to EC2's next change, limited by [`POLL`].
     fn pause(&self) -> Duration {
         let cloud = &self.options.cloud;
         let next = cloud.next_change().map(|at| at.duration_since(cloud.now()));

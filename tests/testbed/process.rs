@@ -29,7 +29,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// Most bytes of a log's end that [`Process::log_tail`] reads.
 const TAIL_BYTES: u64 = 64 * 1024;
 
-/// Most lines of a log in [`Process::obituary`]: enough for a program's usage text below its error message.
+/// Most lines of a log in [`Process::exit_report`]: enough for a program's usage text below its error message.
 const EXIT_REPORT_LINES: usize = 30;
 
 /// Variables that no child inherits: all traffic stays on loopback, so a proxy or a real AWS account must be unreachable.

@@ -8,7 +8,7 @@ use tokio::process::Command;
 use super::fixture::Fixture;
 use crate::test_host::USER_DATA;
 
-/// Runs the program under the name `name` on the machine of `stage`.
+/// Runs the program under the name `name` on the machine of `fixture`.
 pub async fn run(fixture: &Fixture, name: &str, arguments: &[&str]) -> Output {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kerf-agent"));
     command.arg0(format!("/usr/bin/{name}")).args(arguments).env_clear();

@@ -193,7 +193,7 @@ impl State {
         }
     }
 
-    /// Evicts a pod; without room in the budget, returns the exact error of the API server.
+    /// Evicts a pod; if the budget permits no eviction, returns the exact error of the API server.
     fn evict(&mut self, name: &str, uid: &str) -> Response<Body> {
         let full = self.one_each.is_some_and(|heals| self.let_go.is_some_and(|at| at.elapsed() < heals));
         if !full {

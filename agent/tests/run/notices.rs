@@ -44,7 +44,7 @@ async fn watch_skips_spot_notices_when_life_cycle_is_on_demand() {
             break;
         }
     }
-    // Requests from before the life cycle was read are finished. From now on the agent requests only the other notices.
+    // Requests from before `instance-life-cycle` was read are finished. From now on the agent requests only the other notices.
     machine.interrupt(120);
     machine.answer("meta-data/autoscaling/target-lifecycle-state", 200, "Terminated");
     for _ in 0..2 {

@@ -22,7 +22,7 @@ fn start() -> Timestamp {
     "2026-11-21T12:00:00Z".parse().unwrap()
 }
 
-/// Returns the time of the sample `look`; samples are 10 s apart.
+/// Returns the time of the sample `index`; samples are 10 s apart.
 fn at(index: u64) -> Timestamp {
     start() + SignedDuration::from_secs((index * 10).cast_signed())
 }

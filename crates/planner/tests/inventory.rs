@@ -38,7 +38,7 @@ fn differences_doc_names_only_existing_scenarios() {
     assert!(names.len() >= 10, "only {names:?} are named");
     for name in names {
         let scenario = folder().join(format!("{name}.txt"));
-        assert!(scenario.is_file() || folder().join(name).is_dir(), "there is no story {name}");
+        assert!(scenario.is_file() || folder().join(name).is_dir(), "there is no scenario {name}");
     }
 }
 

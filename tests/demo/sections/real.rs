@@ -64,7 +64,7 @@ impl Building {
 pub async fn run(demo: &mut Demo) -> Result<()> {
     demo.reporter.section("8. A real node");
     if let Some(reason) = &demo.real.obstacle {
-        demo.reporter.left_out(&format!("chapter 8, one real machine: {reason}"));
+        demo.reporter.left_out(&format!("section 8, one real machine: {reason}"));
         return Ok(());
     }
     demo.reporter.line("its containerd and kubelet are built", demo.real.finish()).await?;

@@ -8,12 +8,12 @@ use crate::ParseResult;
 /// Longest message in characters. A Kubernetes event takes 1024 characters, including text around the message.
 const LONGEST: usize = 900;
 
-/// Returns the verdict for an error, and checks its message.
+/// Returns the result for an error, and checks its message.
 pub(crate) fn refused(error: &(dyn Error + 'static)) -> ParseResult {
     refused_with(daemon::error::chain(error))
 }
 
-/// Returns the verdict for an error message, and checks the message.
+/// Returns the result for an error message, and checks the message.
 pub(crate) fn refused_with(message: String) -> ParseResult {
     hold(&message);
     ParseResult::Refused(message)

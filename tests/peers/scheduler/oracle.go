@@ -229,7 +229,7 @@ func (r *oracle) loadStorage(given *cluster) error {
 	return nil
 }
 
-// placeDaemons gives each node the DaemonSet pods that it lacks. One that finds no room on a planned node is a
+// placeDaemons gives each node the DaemonSet pods that it lacks. One that does not fit on a planned node is a
 // disagreement, for the plan should have left it; on an existing node it is not an error of the plan. So is one that pods
 // keep away which run already: nothing of the plan runs yet.
 func (r *oracle) placeDaemons(ctx context.Context, given *cluster, answer *caseResult) error {
@@ -270,7 +270,7 @@ func (r *oracle) placeDaemon(ctx context.Context, set *appsv1.DaemonSet, on *nod
 	return nil
 }
 
-// hasDaemon tells whether one of the set's pods is among the bound ones of a node.
+// hasDaemon reports whether one of the set's pods is among the bound ones of a node.
 func hasDaemon(given *cluster, set *appsv1.DaemonSet, on string) bool {
 	for i := range given.Bound {
 		pod := &given.Bound[i]

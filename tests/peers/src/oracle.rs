@@ -1,7 +1,7 @@
 //! Oracle for placements: the real kube-scheduler.
 //!
 //! `tests/peers/scheduler` is a Go program with kube-scheduler's own plugins. A [`Case`] is a cluster with a plan for it, in
-//! the program's format. A [`Verdict`] lists the placements that kube-scheduler rejects, and the pods that kube-scheduler would
+//! the program's format. A [`CaseResult`] lists the placements that kube-scheduler rejects, and the pods that kube-scheduler would
 //! place although the plan reports them as unschedulable.
 
 mod case;
@@ -35,7 +35,7 @@ pub struct CaseResult {
     pub variant: String,
     /// Placements that kube-scheduler rejects, and DaemonSet pods that do not fit on planned nodes.
     pub disagreements: Vec<Disagreement>,
-    /// Unschedulable pods that kube-scheduler would place on a ready node; after [`Verdict::reconcile`], for every choice of
+    /// Unschedulable pods that kube-scheduler would place on a ready node; after [`CaseResult::reconcile`], for every choice of
     /// EC2.
     pub missed: Vec<Place>,
     /// Unschedulable pods that kube-scheduler would place on a planned or starting node. Such a pod is no bug by itself: the
@@ -66,7 +66,7 @@ pub struct Place {
 }
 
 impl CaseResult {
-    /// Reconciles the verdicts on all choices of one plan: a missed pod remains missed only if it is missed in every choice.
+    /// Reconciles the results of all choices of one plan: a missed pod remains missed only if it is missed in every choice.
     /// Where EC2's choice decides, the plan cannot promise a placement, so the other pods become roomy.
     pub fn reconcile(mut choices: Vec<&mut Self>) {
         let missed = |it: &&mut Self| it.missed.iter().map(|place| place.pod.clone()).collect::<BTreeSet<String>>();

@@ -11,7 +11,7 @@ use crate::compare::{Answer, answer, checked, theirs};
 use crate::fixture;
 use crate::karpenter::Karpenter;
 
-/// Column headings for the lines of [`Judged`].
+/// Column headings for the lines of [`PricedWorkload`].
 pub const HEADING: &str =
     "workload             bound $/h   kerf $/h  over   (at best)  nodes  plan ms  bound s  rounds  karpenter";
 

@@ -185,7 +185,7 @@ fn placed(pod: Value, node: &str) -> Value {
     json!({"pod": pod, "node": node})
 }
 
-/// Returns the verdict on a planned node (`new`), an existing one (`old`), and these placements.
+/// Returns the result for a planned node (`new`), an existing one (`old`), and these placements.
 fn result(placements: Value, others: Value) -> CaseResult {
     let mut line = json!({
         "seed": 1, "nodes": [node("old", false), node("new", true)], "pods": placements,

@@ -13,7 +13,7 @@ fn main() -> ExitCode {
     match ask() {
         Ok(answer) => follow(&answer),
         Err(error) => {
-            eprintln!("systemctl: the machine room does not answer at {SOCKET}: {error}");
+            eprintln!("systemctl: the node simulator does not answer at {SOCKET}: {error}");
             ExitCode::FAILURE
         }
     }

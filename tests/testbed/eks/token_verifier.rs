@@ -157,7 +157,7 @@ impl PresignedUrl {
     /// Returns the signature of these keys for the same request, with the cluster's own name in the header.
     fn signature(&self, access_key: &str, session: &Session, verifier: &TokenVerifier) -> Result<String, String> {
         let token = Some(session.session_token.clone());
-        let identity: Identity = Credentials::new(access_key, &session.secret_key, token, None, "world").into();
+        let identity: Identity = Credentials::new(access_key, &session.secret_key, token, None, "testbed").into();
         let mut settings = SigningSettings::default();
         settings.signature_location = SignatureLocation::QueryParams;
         let expires = self.value("X-Amz-Expires").and_then(|text| text.parse().ok()).unwrap_or_default();

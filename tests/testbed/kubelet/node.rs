@@ -119,7 +119,7 @@ pub fn status(settings: &Settings, hardware: &Hardware, conditions: Vec<Value>) 
             "kubeletVersion": settings.version,
             "machineID": settings.name,
             "operatingSystem": "linux",
-            "osImage": "Kerf machine room",
+            "osImage": "Kerf node simulator",
             "systemUUID": settings.name,
         },
     }))

@@ -25,7 +25,7 @@ pub fn install(spec: &MachineSpec, certificate: Option<&Credentials>) -> Result<
     write(&root, "etc/eks/kubelet-version.txt", &format!("{}\n", spec.kubernetes))?;
     write(&root, "etc/eks/containerd-version.txt", "containerd github.com/containerd/containerd/v2 v2.1.4\n")?;
     write(&root, "etc/eks/image-credential-provider/ecr-credential-provider", "")?;
-    write(&root, "etc/os-release", "ID=\"amzn\"\nVERSION_ID=\"2023\"\nPRETTY_NAME=\"Kerf machine room\"\n")?;
+    write(&root, "etc/os-release", "ID=\"amzn\"\nVERSION_ID=\"2023\"\nPRETTY_NAME=\"Kerf node simulator\"\n")?;
     write(&root, "etc/machine-id", &format!("{:0>32}\n", spec.instance_id.trim_start_matches("i-")))?;
     write(&root, BOOT_ID, &boot_id(&spec.instance_id, 1))?;
     load::count(&root, spec.hardware.visible_memory(), &[], Duration::ZERO)?;

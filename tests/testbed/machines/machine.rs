@@ -30,7 +30,7 @@ const REBOOT: Duration = Duration::from_secs(30);
 /// Socket of the machine's shims, in its folder. The name is short because the length of a socket path is limited.
 const SOCKET: &str = "systemctl.sock";
 
-/// Stage in the life of a machine.
+/// Stage in the lifecycle of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The disk is being written.
@@ -309,7 +309,7 @@ fn hardware(kind: Option<&InstanceTypeInfo>, machine: &fake::FakeInstance) -> Ha
 /// State of the instance in EC2; `None` after its end.
 pub(super) type InstanceUpdates = watch::Receiver<Option<fake::FakeInstance>>;
 
-/// Runs a machine for its whole life. A cancellation is a power failure.
+/// Runs a machine from its boot to its end. A cancellation is a power failure.
 pub async fn run_machine(machine: Arc<Machine>, spec: MachineSpec, mut updates: InstanceUpdates) {
     let booted = boot(&machine, &spec, &updates).await;
     let (imds, listener) = match booted {

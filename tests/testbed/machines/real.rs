@@ -183,7 +183,7 @@ pub(super) fn wanted(instance: &fake::FakeInstance) -> bool {
     instance.instance.tags.get(label::NODEPOOL).is_some_and(|pool| pool == POOL)
 }
 
-/// Runs a machine for its whole life. A cancellation is a power failure.
+/// Runs a machine from its boot to its end. A cancellation is a power failure.
 pub(super) async fn run_machine(machine: Arc<Machine>, spec: MachineSpec, parts: Parts, mut updates: InstanceUpdates) {
     if let Err(error) = boot_and_serve(&machine, &spec, &parts, &mut updates).await {
         log::error!(instance = machine.instance_id(); "the real machine does not boot: {error:#}");

@@ -45,7 +45,7 @@ struct Fixture {
 
 impl Fixture {
     async fn start() -> Result<Self> {
-        let folder = RunFolder::create("room")?;
+        let folder = RunFolder::create("node-simulator")?;
         let agent = folder.path().join("kerf-agent");
         std::fs::write(&agent, AGENT)?;
         std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755))?;

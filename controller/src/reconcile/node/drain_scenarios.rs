@@ -220,7 +220,7 @@ impl DrainDriver for Terminating {
                 return asked;
             }
         }
-        unreachable!("it never comes to rest")
+        unreachable!("the driver never becomes idle")
     }
 
     fn next(&self, _: Millis) -> Option<Millis> {

@@ -228,7 +228,7 @@ fn decide_checks_an_ending_instance_less_and_less() {
     }
 }
 
-/// Returns the node after a request at `asked`, with an agent that reported at `heard` and has the drain condition `said`.
+/// Returns the node after a request at `asked`, with an agent that reported at `heartbeat` and has the drain condition `reported`.
 fn asked(heartbeat: i64, asked: i64, reported: Option<(&str, &str, &str)>) -> Value {
     let request = json!({"id": "termination-node-uid", "daemonSets": true, "termination": true, "asked": at(asked)});
     let request = request.to_string();

@@ -1,4 +1,4 @@
-//! Tests of the life of a NodeClaim, by decision.
+//! Tests of the lifecycle of a NodeClaim, by decision.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -59,7 +59,7 @@ async fn choice() -> LaunchChoice {
     offered(&cloud(), |offer| choose(&ask, offer).unwrap()).await
 }
 
-/// Passes the offer of EC2NodeClass `default` to `look` and returns the result.
+/// Passes the offer of EC2NodeClass `default` to `inspect` and returns the result.
 async fn offered<T>(cloud: &FakeCloud, inspect: impl FnOnce(&LaunchOffer<'_>) -> T) -> T {
     let object = class(r#""instanceProfile": "nodes""#);
     let class = resolved(cloud, &object).await.class;

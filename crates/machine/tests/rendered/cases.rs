@@ -144,7 +144,7 @@ fn rows() -> Vec<(AmiFamily, &'static str, Bootstrap, &'static [&'static str])> 
         (Bottlerocket, "the-agent-is-a-host-container", agent("usage: {period: 30s}\n", CONTAINER), &[]),
         (
             Bottlerocket,
-            "the-user-says-more-of-the-agents-container",
+            "user-settings-extend-the-agents-container",
             agent("", &format!("{CONTAINER}enabled = false\nuser-data = \"e30=\"\n")),
             &[],
         ),

@@ -162,7 +162,7 @@ fn value(snapshot: &Snapshot, plan: &Plan, pod: usize, key: &str) -> Option<Stri
     }
 }
 
-/// Reports whether a domain without pods, in which pods may still start, leaves no room at the pod's place. Kerf evaluates a
+/// Reports whether a domain without pods, in which pods may still start, leaves no capacity at the pod's place. Kerf evaluates a
 /// spread over all possible domains, kube-scheduler over the existing ones.
 fn leans(snapshot: &Snapshot, plan: &Plan, pod: usize) -> bool {
     let shape = &snapshot.shapes[snapshot.pods[pod].shape];

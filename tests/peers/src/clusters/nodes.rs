@@ -8,7 +8,7 @@ use super::Dice;
 use super::kinds::{Kind, Kinds};
 use super::{CLASS, Cluster, DRIVER, RACK, RACKS, ZONES, pods, pools, storage};
 
-/// Stage in the life of a node.
+/// Stage in the lifecycle of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// Not managed by Kerf.

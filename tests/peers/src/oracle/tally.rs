@@ -60,7 +60,7 @@ impl Tally {
         }
     }
 
-    /// Counts the verdict on one case.
+    /// Counts the result of one case.
     pub fn add_result(&mut self, cluster: &Cluster, result: &CaseResult) {
         self.cases += 1;
         for it in &result.disagreements {
