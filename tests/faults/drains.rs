@@ -11,7 +11,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
-use testbed::controlplane::{CONTROLLER, Ending};
+use testbed::controlplane::{CONTROLLER, PodRemoval};
 use testbed::eventually;
 
 use super::fixture::{Fixture, LIMIT, run};
@@ -103,13 +103,13 @@ impl Held {
 
     /// Returns the requests to evict or delete the pod and their senders, in the order of the API server's audit log.
     fn asked(&self, fixture: &Fixture) -> Result<Vec<(Timestamp, &'static str)>> {
-        let who = |ending: &Ending| {
-            let agent = ending.program.starts_with(AGENT).then_some("agent");
-            agent.or_else(|| (ending.user == CONTROLLER).then_some("controller"))
+        let who = |removal: &PodRemoval| {
+            let agent = removal.program.starts_with(AGENT).then_some("agent");
+            agent.or_else(|| (removal.user == CONTROLLER).then_some("controller"))
         };
-        let endings = fixture.environment.control_plane.endings()?;
-        let of_pod = endings.iter().filter(|ending| ending.pod == self.pod);
-        let mut asked: Vec<_> = of_pod.filter_map(|ending| Some((ending.at, who(ending)?))).collect();
+        let removals = fixture.environment.control_plane.removals()?;
+        let of_pod = removals.iter().filter(|removal| removal.pod == self.pod);
+        let mut asked: Vec<_> = of_pod.filter_map(|removal| Some((removal.at, who(removal)?))).collect();
         asked.sort();
         Ok(asked)
     }

@@ -125,7 +125,7 @@ impl Fixture {
 
     /// Asserts that the chart's RBAC was enough for every request of the controller.
     fn was_forbidden_nothing(&self) -> Result<()> {
-        let asked = self.environment.control_plane.asked_by_controller()?;
+        let asked = self.environment.control_plane.controller_requests()?;
         let forbidden: Vec<_> = asked.iter().filter(|asked| asked.forbidden).collect();
         ensure!(forbidden.is_empty(), "the controller was forbidden {forbidden:?}");
         Ok(())

@@ -13,7 +13,7 @@ use kube::api::{Api, DeleteParams, ListParams};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-use testbed::controlplane::Asked;
+use testbed::controlplane::AuditedRequest;
 use testbed::eventually;
 
 use super::fixture::{Fixture, LIMIT, run};
@@ -34,7 +34,7 @@ struct Right {
 }
 
 impl Right {
-    fn is_used_by(&self, asked: &Asked) -> bool {
+    fn is_used_by(&self, asked: &AuditedRequest) -> bool {
         // A server-side apply of an object that does not exist creates it without a create request.
         let verb = asked.verb == self.verb || (self.verb == "create" && asked.verb == "patch" && asked.code == 201);
         let name = self.name.as_ref().is_none_or(|name| *name == asked.name);
@@ -86,7 +86,7 @@ fn controller_uses_every_right_of_the_chart() {
         fixture.api::<NodePool>().delete(POOL, &DeleteParams::default()).await?;
         let granted = granted(fixture).await?;
         eventually("every right to be used", LIMIT, async || {
-            let asked = fixture.environment.control_plane.asked_by_controller()?;
+            let asked = fixture.environment.control_plane.controller_requests()?;
             let used = |right: &&Right| asked.iter().any(|asked| right.is_used_by(asked));
             let idle: Vec<&Right> = granted.iter().filter(|right| !used(right)).collect();
             ensure!(idle.is_empty(), "nobody used {idle:?}");

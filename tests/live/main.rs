@@ -6,7 +6,7 @@
 //! with all pods go to `target/peers/live.json`, scenario by scenario, other results to `live-sample.json`. The course of a run
 //! is in `live-SCENARIO-SIDE.csv`. `KERF_LIVE_ALONE=1` runs only Kerf's side, for work on the controller, and keeps the logs.
 
-mod arena;
+mod benchmark;
 mod catalogue;
 mod figures;
 mod karpenter;
@@ -52,7 +52,7 @@ async fn main() -> Result<()> {
 
 async fn run(scenario: &Scenario, side: Side, fixtures: &Fixtures, keep_logs: bool) -> Result<Figures> {
     println!("==> {}: {}", scenario.name, side.name());
-    let figures = arena::run(scenario, side, fixtures, keep_logs).await;
+    let figures = benchmark::run(scenario, side, fixtures, keep_logs).await;
     let figures = figures.with_context(|| format!("{} cannot be played with {}", scenario.name, side.name()))?;
     println!("    {figures:?}");
     Ok(figures)

@@ -11,7 +11,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::json;
-use testbed::controlplane::Ending;
+use testbed::controlplane::PodRemoval;
 use testbed::eventually;
 use testbed::machines::Phase;
 
@@ -68,38 +68,41 @@ fn has_ended(pod: &Pod) -> bool {
 }
 
 /// Returns the requests of this machine's agent in the audit log of the API server.
-fn ours(fixture: &Fixture) -> Result<Vec<Ending>> {
+fn ours(fixture: &Fixture) -> Result<Vec<PodRemoval>> {
     let user = format!("system:node:{}", fixture.machine.node_name());
-    let mut all = fixture.environment.control_plane.endings()?;
-    all.retain(|ending| ending.user == user && ending.program.starts_with(PROGRAM));
+    let mut all = fixture.environment.control_plane.removals()?;
+    all.retain(|removal| removal.user == user && removal.program.starts_with(PROGRAM));
     Ok(all)
 }
 
 /// Waits for the agent's next refused eviction.
-async fn refused_since(fixture: &Fixture, moment: Timestamp) -> Result<Ending> {
+async fn refused_since(fixture: &Fixture, moment: Timestamp) -> Result<PodRemoval> {
     eventually("a refusal", LIMIT, async || {
-        Ok(ours(fixture)?.into_iter().find(|ending| ending.code == TOO_MANY && ending.at > moment))
+        Ok(ours(fixture)?.into_iter().find(|removal| removal.code == TOO_MANY && removal.at > moment))
     })
     .await
 }
 
-fn since(ending: &Ending, start: Timestamp) -> String {
-    format!("{:.1} s", ending.at.duration_since(start).as_secs_f64())
+fn since(removal: &PodRemoval, start: Timestamp) -> String {
+    format!("{:.1} s", removal.at.duration_since(start).as_secs_f64())
 }
 
 /// Asserts that the API server granted the eviction of every pod of the budget, not before the budget permitted one, and that
 /// no pod was deleted.
-fn validate(evictions: &[Ending], web: &BTreeSet<String>, started: Timestamp, opened: Timestamp) -> Result<()> {
-    let refused = evictions.iter().filter(|ending| ending.code == TOO_MANY).count();
+fn validate(evictions: &[PodRemoval], web: &BTreeSet<String>, started: Timestamp, opened: Timestamp) -> Result<()> {
+    let refused = evictions.iter().filter(|removal| removal.code == TOO_MANY).count();
     println!("    {refused} evictions were refused; what was granted:");
-    ensure!(evictions.iter().all(|ending| ending.evicts), "somebody was deleted in place of being evicted");
-    ensure!(!evictions.iter().any(|ending| ending.pod.starts_with("aws-node")), "the DaemonSet's pod was asked to go");
+    ensure!(evictions.iter().all(|removal| removal.evicts), "somebody was deleted in place of being evicted");
+    ensure!(
+        !evictions.iter().any(|removal| removal.pod.starts_with("aws-node")),
+        "the DaemonSet's pod was asked to go"
+    );
     let mut left = BTreeSet::new();
-    for ending in evictions.iter().filter(|ending| ending.code < 300) {
-        println!("    {:>7} {}", since(ending, started), ending.pod);
-        if web.contains(&ending.pod) {
-            ensure!(ending.at >= opened, "{} went before the budget let it go", ending.pod);
-            left.insert(ending.pod.clone());
+    for removal in evictions.iter().filter(|removal| removal.code < 300) {
+        println!("    {:>7} {}", since(removal, started), removal.pod);
+        if web.contains(&removal.pod) {
+            ensure!(removal.at >= opened, "{} went before the budget let it go", removal.pod);
+            left.insert(removal.pod.clone());
         }
     }
     ensure!(left == *web, "by leave went {left:?} of {web:?}");

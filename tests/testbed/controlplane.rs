@@ -19,19 +19,19 @@ use crate::kubeconfig;
 use crate::pki::{Authority, ServiceAccountKey, write_private};
 use crate::process::{Process, RunFolder, stop_in_order};
 
+mod audit_log;
 mod binaries;
 mod chart;
 mod crds;
 mod flags;
-mod ledger;
 mod ports;
 
 use binaries::Binaries;
 use flags::Layout;
 use ports::Ports;
 
+pub use audit_log::{AuditedRequest, PodRemoval};
 pub use chart::render_rights;
-pub use ledger::{Asked, Ending};
 
 /// Time limit of each step of the start; generous, because other builds may use the machine.
 const START: Duration = Duration::from_secs(120);
@@ -174,16 +174,16 @@ impl ControlPlane {
     ///
     /// # Errors
     /// Returns an error if the audit log cannot be read.
-    pub fn endings(&self) -> Result<Vec<Ending>> {
-        ledger::endings(&self.layout().file(flags::AUDIT_LOG))
+    pub fn removals(&self) -> Result<Vec<PodRemoval>> {
+        audit_log::removals(&self.layout().file(flags::AUDIT_LOG))
     }
 
     /// Returns every request of [`CONTROLLER`] so far, including rejected ones, from the API server's audit log.
     ///
     /// # Errors
     /// Returns an error if the audit log cannot be read.
-    pub fn asked_by_controller(&self) -> Result<Vec<Asked>> {
-        ledger::with_webhook(&self.layout().file(flags::AUDIT_LOG), CONTROLLER)
+    pub fn controller_requests(&self) -> Result<Vec<AuditedRequest>> {
+        audit_log::requests_of(&self.layout().file(flags::AUDIT_LOG), CONTROLLER)
     }
 
     /// Returns the process ids of the running components, in the order of starting.

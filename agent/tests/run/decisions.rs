@@ -523,22 +523,22 @@ fn metadata_condition_is_false_after_30_s_of_failures() {
         let failed = u32::from(problem.is_some());
         Input::Reach(Reachability { watcher: Watcher::Spot, failed, problem: problem.map(str::to_owned) })
     };
-    let reported = |acts: &[AgentAction]| short(acts).into_iter().find(|act| act.contains("Metadata"));
+    let metadata_condition = |acts: &[AgentAction]| short(acts).into_iter().find(|act| act.contains("Metadata"));
     let mut lifecycle = started();
     lifecycle.take(node(), T0);
     for second in 0..30 {
         lifecycle.take(reach(Some("it hangs")), at(second));
-        assert_eq!(reported(&settle(&mut lifecycle, at(second))), None, "{second}");
+        assert_eq!(metadata_condition(&settle(&mut lifecycle, at(second))), None, "{second}");
     }
     assert_eq!(lifecycle.unanswered(), 30);
-    assert_eq!(reported(&settle(&mut lifecycle, at(30))).as_deref(), Some("CNI=False MetadataFails=False"));
+    assert_eq!(metadata_condition(&settle(&mut lifecycle, at(30))).as_deref(), Some("CNI=False MetadataFails=False"));
     let failing = node_with("aws:///us-west-2a/i-0abc", |node| {
         let condition = json!({"type": "kerf.sh/MetadataReachable", "status": "False", "reason": "MetadataFails"});
         node["status"]["conditions"].as_array_mut().unwrap().push(condition);
     });
     lifecycle.take(failing, at(33));
     lifecycle.take(reach(None), at(34));
-    assert_eq!(reported(&settle(&mut lifecycle, at(34))).as_deref(), Some("CNI=False MetadataAnswers=True"));
+    assert_eq!(metadata_condition(&settle(&mut lifecycle, at(34))).as_deref(), Some("CNI=False MetadataAnswers=True"));
 }
 
 #[test]

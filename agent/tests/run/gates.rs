@@ -20,8 +20,8 @@ use crate::machine::{INSTANCE, Machine, node};
 fn ready(api: &Api) -> Option<(String, String)> {
     let state = api.state();
     let conditions = state.node.as_ref()?["status"]["conditions"].as_array()?.clone();
-    let message = conditions.into_iter().find(|it| it["type"] == "kerf.sh/Ready")?;
-    let text = |key: &str| message[key].as_str().unwrap_or_default().to_owned();
+    let condition = conditions.into_iter().find(|it| it["type"] == "kerf.sh/Ready")?;
+    let text = |key: &str| condition[key].as_str().unwrap_or_default().to_owned();
     Some((text("reason"), text("message")))
 }
 
@@ -133,7 +133,7 @@ async fn gates_wait_for_csi_driver_device_and_daemon_set() {
 async fn ready_condition_stays_true_when_agent_restarts() {
     let (api, mut machine) = booted("").await;
     opened(&api).await;
-    let message = |api: &Api| {
+    let status_conditions = |api: &Api| {
         let patches = api
             .state()
             .seen
@@ -144,12 +144,12 @@ async fn ready_condition_stays_true_when_agent_restarts() {
         patches.iter().flat_map(|body| body["status"]["conditions"].as_array().unwrap().clone()).collect::<Vec<Value>>()
     };
     machine.kill();
-    let before = message(&api).len();
+    let before = status_conditions(&api).len();
     machine.write("etc/kerf/agent.yaml", "gates: {csiDrivers: [ebs]}");
     api.state().drivers = vec!["ebs"];
     machine.start();
     until("the new gate by name", || ready(&api).filter(|(_, message)| message.contains("CSIDriver ebs"))).await;
-    let since = message(&api).split_off(before);
+    let since = status_conditions(&api).split_off(before);
     let closed = since.iter().find(|it| it["type"] == "kerf.sh/Ready" && it["status"] == "False");
     assert_eq!(closed, None);
 }

@@ -36,13 +36,13 @@ async fn health_writes_false_condition_and_event_on_kernel_error() {
         assert_eq!((reported["status"].as_str(), reported["reason"].as_str()), (Some("True"), Some(reason)));
     }
     assert_eq!(condition(&api, "AcceleratedHardwareReady"), None, "it has none");
-    let reported = || {
+    let event_message = || {
         let state = api.state();
         let mut events = state.events.values();
         events.find(|event| event["reason"] == "StorageReady").map(|event| event["message"].clone())
     };
-    let reported = until("the event", reported).await;
-    assert!(reported.as_str().unwrap().starts_with("FilesystemShutdown: XFS"), "{reported}");
+    let event_message = until("the event", event_message).await;
+    assert!(event_message.as_str().unwrap().starts_with("FilesystemShutdown: XFS"), "{event_message}");
 }
 
 #[tokio::test]

@@ -147,11 +147,11 @@ async fn token_command_prints_exec_credential_of_kubelet() {
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_kerf-agent"));
     command.args(["token", "--cluster-name", "prod", "--region", "us-west-2", "--imds", &imds.endpoint]);
     let output = command.env_remove("NOTIFY_SOCKET").output().await.unwrap();
-    let message: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(message["apiVersion"], "client.authentication.k8s.io/v1beta1");
-    let token = message["status"]["token"].as_str().unwrap();
+    let credential: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(credential["apiVersion"], "client.authentication.k8s.io/v1beta1");
+    let token = credential["status"]["token"].as_str().unwrap();
     assert_eq!(verify(token, "one", Timestamp::now()).as_deref(), Ok("ASIA1"));
-    let end: Timestamp = message["status"]["expirationTimestamp"].as_str().unwrap().parse().unwrap();
+    let end: Timestamp = credential["status"]["expirationTimestamp"].as_str().unwrap().parse().unwrap();
     assert!(end > Timestamp::now() + SignedDuration::from_mins(13), "{end}");
 
     imds.remove(ROLES);

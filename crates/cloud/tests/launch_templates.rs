@@ -294,7 +294,7 @@ async fn interpret_marks_the_reservation_when_it_is_exhausted() {
     let settings = Settings { reserved_capacity: true, ..settings() };
     let types = vec![kind("m5.2xlarge", 0, vec![reserved("us-west-2a", "cr-1", 2, "default")])];
     let choice = choice_of(&class, types, &ask(&json!([]), &[]), &settings);
-    let reservation = |code: &str| {
+    let marked = |code: &str| {
         let error = FleetError {
             code: code.to_owned(),
             instance_type: "m5.2xlarge".to_owned(),
@@ -304,9 +304,9 @@ async fn interpret_marks_the_reservation_when_it_is_exhausted() {
         };
         interpret(&FleetAnswer { errors: vec![error], ..FleetAnswer::default() }, &choice.within()).shortages
     };
-    assert_eq!(reservation("ReservationCapacityExceeded"), [Scope::Reservation("cr-1".to_owned())]);
-    assert_eq!(reservation("InsufficientInstanceCapacity"), [Scope::Reservation("cr-1".to_owned())]);
-    assert_eq!(reservation("RequestLimitExceeded"), []);
+    assert_eq!(marked("ReservationCapacityExceeded"), [Scope::Reservation("cr-1".to_owned())]);
+    assert_eq!(marked("InsufficientInstanceCapacity"), [Scope::Reservation("cr-1".to_owned())]);
+    assert_eq!(marked("RequestLimitExceeded"), []);
 }
 
 /// A full placement group affects only instances of its EC2NodeClass, which use another zone.
@@ -338,7 +338,7 @@ async fn choose_avoids_a_zone_when_the_placement_group_is_full() {
 
 #[test]
 fn interpret_marks_only_the_placement_group_when_it_is_full() {
-    let reservation = |message: &str, partition| {
+    let marked = |message: &str, partition| {
         let error = FleetError {
             code: "InsufficientInstanceCapacity".to_owned(),
             message: message.to_owned(),
@@ -358,9 +358,9 @@ fn interpret_marks_only_the_placement_group_when_it_is_full() {
         group: group.clone(),
         partition: Some(2),
     };
-    assert_eq!(reservation("There is no capacity available.", Some(2)), [placed]);
+    assert_eq!(marked("There is no capacity available.", Some(2)), [placed]);
     let full = "The placement group takes at most 7 running instances per Availability Zone.";
-    assert_eq!(reservation(full, None), [Scope::Group { group, zone }]);
+    assert_eq!(marked(full, None), [Scope::Group { group, zone }]);
 }
 
 /// Two types with one image: one template for equal pod counts, two for different ones.

@@ -96,7 +96,7 @@ async fn nothing_leaks(demo: &mut Demo) -> Result<()> {
     });
     reporter.line("no agent process is left", quiet).await?;
     let content = async {
-        let asked = environment.control_plane.asked_by_controller()?;
+        let asked = environment.control_plane.controller_requests()?;
         let forbidden: Vec<_> = asked.iter().filter(|asked| asked.forbidden).collect();
         ensure!(!asked.is_empty() && forbidden.is_empty(), "of {} requests {forbidden:?}", asked.len());
         Ok(())

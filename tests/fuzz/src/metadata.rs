@@ -66,11 +66,11 @@ fn role(bytes: &[u8]) -> bool {
 
 /// Checks that a notice is stored once and remembered, and that the resulting patches of the Node can be written.
 fn noticed(reading: NoticeReading) -> bool {
-    let mut ledger = NoticeStore::default();
-    ledger.read(&reading, WallOffset::default(), NOON);
-    let taken = ledger.clone();
-    assert!(!ledger.read(&reading, WallOffset::default(), NOON), "the same said twice is no news: {reading:?}");
-    assert_eq!(ledger, taken);
+    let mut store = NoticeStore::default();
+    store.read(&reading, WallOffset::default(), NOON);
+    let taken = store.clone();
+    assert!(!store.read(&reading, WallOffset::default(), NOON), "the same said twice is no news: {reading:?}");
+    assert_eq!(store, taken);
     let mut lifecycle = Lifecycle::new("node", Journal::new(INSTANCE, None), NOON);
     lifecycle.take(Input::Node(Some(Node::clone(&node()))), NOON);
     lifecycle.take(Input::Reading(reading), NOON);

@@ -29,7 +29,7 @@ pub trait DrainDriver {
 
 /// A request and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct PodRequest {
     pub at: Millis,
     pub pod: String,
     pub evicts: bool,
@@ -43,7 +43,7 @@ pub struct Asked {
 pub struct Outcome {
     /// The transcript.
     pub transcript: String,
-    pub asked: Vec<Asked>,
+    pub requests: Vec<PodRequest>,
     pub gone: BTreeMap<String, Millis>,
     /// Time at which no pod was left that must leave.
     pub over: Option<Millis>,
@@ -59,8 +59,8 @@ struct SimulatedCluster<P> {
 }
 
 /// Runs the scenario to its end.
-pub fn runner(scenario: &Scenario, driver: impl DrainDriver) -> Outcome {
-    let outcome = Outcome { transcript: String::new(), asked: vec![], gone: BTreeMap::new(), over: None };
+pub fn run(scenario: &Scenario, driver: impl DrainDriver) -> Outcome {
+    let outcome = Outcome { transcript: String::new(), requests: vec![], gone: BTreeMap::new(), over: None };
     let (members, budgets) = (BTreeMap::new(), BTreeMap::new());
     let mut cluster = SimulatedCluster { driver, now: T0, members, budgets, volumes: vec![], outcome };
     let mut facts = scenario.facts.iter().peekable();
@@ -166,14 +166,14 @@ impl<P: DrainDriver> SimulatedCluster<P> {
         let with = grace.map(|seconds| format!(" with {seconds}s")).unwrap_or_default();
         let verb = if evicts { "evict" } else { "delete" };
         let but = refused.as_deref().map(|budget| format!(", refused by budget {budget}")).unwrap_or_default();
-        let again = self.outcome.asked.iter().rfind(|asked| asked.pod == pod).is_some_and(|last| {
+        let again = self.outcome.requests.iter().rfind(|requests| requests.pod == pod).is_some_and(|last| {
             last.refused.is_some() && (last.evicts, last.refused.as_ref()) == (evicts, refused.as_ref())
         });
         // The number of retries after a refusal depends on delays, not on rules, so only the first refusal is printed.
         if !again {
             self.record(&format!("{verb} {pod}{with}{but}"));
         }
-        self.outcome.asked.push(Asked { at: self.now, pod, evicts, grace, refused });
+        self.outcome.requests.push(PodRequest { at: self.now, pod, evicts, grace, refused });
     }
 
     fn evict(&mut self, pod: &str, grace: Option<u64>) -> Reply {

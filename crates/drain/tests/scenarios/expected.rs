@@ -9,7 +9,7 @@
 //! expect drained at 61s                       expect not drained
 //! ```
 
-use super::cluster::{Asked, Outcome, clock};
+use super::cluster::{Outcome, PodRequest, clock};
 use super::scenario::{moment, seconds};
 
 /// Maximum number of requests in a message.
@@ -30,7 +30,7 @@ fn check_line(words: &[&str], outcome: &Outcome) -> Result<(), String> {
             })
         }
         ["not", "drained"] => same(outcome.over.is_none(), || "it is".to_owned()),
-        [pod, "is", "skipped"] => same(!outcome.asked.iter().any(|it| it.pod == *pod), || of(pod, outcome)),
+        [pod, "is", "skipped"] => same(!outcome.requests.iter().any(|it| it.pod == *pod), || of(pod, outcome)),
         [pod, "is", "gone", "at", span] => {
             let at = moment(span)?;
             same(outcome.gone.get(*pod) == Some(&at), || {
@@ -45,9 +45,10 @@ fn check_line(words: &[&str], outcome: &Outcome) -> Result<(), String> {
                 _ => return Err("unknown expectation".to_owned()),
             };
             let evicts = *what != "deleted";
-            let meant =
-                |it: &&Asked| it.pod == *pod && it.evicts == evicts && (it.refused.is_some() == (*what == "refused"));
-            let first = outcome.asked.iter().find(meant);
+            let meant = |it: &&PodRequest| {
+                it.pod == *pod && it.evicts == evicts && (it.refused.is_some() == (*what == "refused"))
+            };
+            let first = outcome.requests.iter().find(meant);
             same(first.is_some_and(|it| it.at == at && it.grace == grace), || of(pod, outcome))
         }
         _ => Err("unknown expectation".to_owned()),
@@ -60,13 +61,13 @@ fn same(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
 
 /// Returns the first requests for the pod, as text.
 fn of(pod: &str, outcome: &Outcome) -> String {
-    let asked: Vec<&Asked> = outcome.asked.iter().filter(|it| it.pod == pod).collect();
-    let transcript = asked.iter().take(MANY).map(|it| {
+    let requests: Vec<&PodRequest> = outcome.requests.iter().filter(|it| it.pod == pod).collect();
+    let transcript = requests.iter().take(MANY).map(|it| {
         let verb = if it.evicts { "evicted" } else { "deleted" };
         let with = it.grace.map(|grace| format!(" with {grace}s")).unwrap_or_default();
         let but = if it.refused.is_some() { ", refused" } else { "" };
         format!("{verb} at {}{with}{but}", clock(it.at))
     });
     let transcript: Vec<String> = transcript.collect();
-    format!("{pod} is asked {} times: {}", asked.len(), transcript.join("; "))
+    format!("{pod} is asked {} times: {}", requests.len(), transcript.join("; "))
 }

@@ -43,7 +43,7 @@ pub fn all<P: DrainDriver>(
             continue;
         }
         count += 1;
-        let outcome = cluster::runner(&scenario, driver(&scenario));
+        let outcome = cluster::run(&scenario, driver(&scenario));
         let broken = expected::broken(&scenario.expected, &outcome);
         let transcript = outcome.transcript;
         if !broken.is_empty() {

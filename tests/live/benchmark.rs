@@ -33,7 +33,7 @@ const STOP: Duration = Duration::from_secs(30);
 const TENTHS: usize = 10;
 
 /// Cluster with a controller.
-pub struct Arena {
+pub struct Benchmark {
     pub control_plane: ControlPlane,
     pub client: Client,
     pub observation: Observation,
@@ -48,19 +48,19 @@ pub struct Arena {
 
 /// Runs the scenario; keeps the logs when it fails, or on request.
 pub async fn run(scenario: &Scenario, side: Side, fixtures: &Fixtures, keep_logs: bool) -> Result<Figures> {
-    let mut arena = Arena::open(side, fixtures).await?;
-    arena.recorded = Some(format!("{}-{}", scenario.name, side.name().to_lowercase()));
-    let figures = arena.run(scenario).await;
+    let mut benchmark = Benchmark::open(side, fixtures).await?;
+    benchmark.recorded = Some(format!("{}-{}", scenario.name, side.name().to_lowercase()));
+    let figures = benchmark.run(scenario).await;
     if figures.is_err() || keep_logs {
-        arena.control_plane.keep_logs();
-        println!("    logs are in {}", arena.control_plane.folder().display());
+        benchmark.control_plane.keep_logs();
+        println!("    logs are in {}", benchmark.control_plane.folder().display());
     }
     let figures = figures?;
-    arena.close().await?;
+    benchmark.close().await?;
     Ok(figures)
 }
 
-impl Arena {
+impl Benchmark {
     /// Starts everything except the controller.
     pub async fn open(side: Side, fixtures: &Fixtures) -> Result<Self> {
         // The simulated kubelets never die and renew no lease.

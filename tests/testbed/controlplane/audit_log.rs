@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 /// One request that evicts or deletes a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ending {
+pub struct PodRemoval {
     /// Time of the request.
     pub at: Timestamp,
     /// User of the request.
@@ -29,7 +29,7 @@ pub struct Ending {
 
 /// One request of the controller.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Asked {
+pub struct AuditedRequest {
     /// Verb, such as `patch`.
     pub verb: String,
     /// API group, empty for the core group.
@@ -95,16 +95,16 @@ struct Cause {
 }
 
 /// Returns every request so far that evicts or deletes a pod, in the log's order.
-pub(super) fn endings(log: &Path) -> Result<Vec<Ending>> {
+pub(super) fn removals(log: &Path) -> Result<Vec<PodRemoval>> {
     let ends =
         |entry: &Entry| entry.object_ref.resource == "pods" && matches!(entry.verb.as_str(), "create" | "delete");
-    Ok(read(log)?.into_iter().filter(ends).map(ending).collect())
+    Ok(read(log)?.into_iter().filter(ends).map(removal).collect())
 }
 
 /// Returns every request of one user so far, in the log's order.
-pub(super) fn with_webhook(log: &Path, user: &str) -> Result<Vec<Asked>> {
+pub(super) fn requests_of(log: &Path, user: &str) -> Result<Vec<AuditedRequest>> {
     let of_user = |entry: &Entry| entry.user.username == user;
-    Ok(read(log)?.into_iter().filter(of_user).map(asked).collect())
+    Ok(read(log)?.into_iter().filter(of_user).map(request).collect())
 }
 
 fn read(log: &Path) -> Result<Vec<Entry>> {
@@ -114,12 +114,12 @@ fn read(log: &Path) -> Result<Vec<Entry>> {
     whole.lines().map(|line| serde_json::from_str(line).with_context(|| format!("no audit event: {line}"))).collect()
 }
 
-fn ending(entry: Entry) -> Ending {
+fn removal(entry: Entry) -> PodRemoval {
     let Entry { user, user_agent, object_ref, response_status, request_received_timestamp, .. } = entry;
     let Status { code, message, details } = response_status;
     let message: Vec<String> =
         std::iter::once(message).chain(details.causes.into_iter().map(|it| it.message)).collect();
-    Ending {
+    PodRemoval {
         at: request_received_timestamp,
         user: user.username,
         program: user_agent,
@@ -130,9 +130,9 @@ fn ending(entry: Entry) -> Ending {
     }
 }
 
-fn asked(entry: Entry) -> Asked {
+fn request(entry: Entry) -> AuditedRequest {
     let Object { api_group, resource, name, subresource } = entry.object_ref;
     let resource = if subresource.is_empty() { resource } else { format!("{resource}/{subresource}") };
     let forbidden = entry.annotations.get("authorization.k8s.io/decision").is_some_and(|message| message == "forbid");
-    Asked { verb: entry.verb, group: api_group, resource, name, code: entry.response_status.code, forbidden }
+    AuditedRequest { verb: entry.verb, group: api_group, resource, name, code: entry.response_status.code, forbidden }
 }
