@@ -13,7 +13,7 @@ GO = tests/steps/go-program
 # Prerequisites are steps in an order: the first one checks the machine.
 .NOTPARALLEL:
 
-.PHONY: help demo test bare e2e amis judges lint soak pace bench fidelity fuzz day pictures peers peers-live bless controlplane agent node \
+.PHONY: help demo test bare e2e amis linters lint soak pace bench fidelity fuzz day pictures peers peers-live bless controlplane agent node \
 	nodeparts moto helm images packer release publish
 
 help: ## Shows this list.
@@ -23,7 +23,7 @@ help: ## Shows this list.
 prepare-%:
 	@tests/steps/prepare $* "$(or $(ARCH),$(PARTS))"
 
-demo: prepare-demo ## Runs the whole story on real parts; KEEP=1 leaves it running.
+demo: prepare-demo ## Runs the whole demo on real components; KEEP=1 leaves it running.
 	@tests/steps/demo-build
 	@KEEP="$(KEEP)" tests/demo/run
 	@tests/steps/prepare --done demo
@@ -36,7 +36,7 @@ test: prepare-test ## Runs every test.
 
 # What tests run beside our own programs.
 .PHONY: programs
-programs: controlplane moto helm judges
+programs: controlplane moto helm linters
 	@$(RUN) aemm "building the simulator of instance metadata" "first time: 10 s" $(GO) tests/aemm
 
 bare: prepare-bare ## Runs `make demo` and `make test` in a throwaway root without packages and caches; KINDS="disk tmpfs" of /tmp.
@@ -72,7 +72,7 @@ bench: prepare-bench ## Runs the planner's benchmarks.
 
 fidelity: prepare-fidelity ## Compares plans with the real kube-scheduler on 10,000 random clusters.
 	@KERF_FIDELITY_CLUSTERS=10000 $(RUN) fidelity "10,000 clusters before kube-scheduler" "5 to 10 minutes" \
-		cargo test --release --locked -p peers --test all -- --nocapture referee::
+		cargo test --release --locked -p peers --test all -- --nocapture oracle::
 
 fuzz: prepare-fuzz ## Fuzzes the readers of the agent, each target for SECONDS (600); TARGETS="journal ..." for some of them.
 	@tests/steps/fuzz $(or $(SECONDS),600) $(TARGETS)
@@ -88,7 +88,7 @@ pictures: prepare-pictures ## Simulates the day without faults and draws it into
 peers: prepare-peers controlplane agent ## Compares planner and agent with their peers and a lower bound; writes docs/performance.md. Needs a quiet machine.
 	@$(RUN) nth "building the agent's peer" "first time: 1 to 3 minutes" $(GO) tests/peers/nth
 	@$(RUN) workspace "building the workspace" "first time: 5 to 9 minutes" cargo build --workspace --locked
-	@KERF_AGENT=$(KERF_CACHE)/agent/kerf-agent $(CARGO_TARGET_DIR)/debug/agent-numbers
+	@KERF_AGENT=$(KERF_CACHE)/agent/kerf-agent $(CARGO_TARGET_DIR)/debug/agent-benchmark
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
 	@$(CARGO_TARGET_DIR)/release/peers
 
@@ -96,7 +96,7 @@ peers-live: prepare-peers-live controlplane ## Compares the controller with the 
 	@$(RUN) karpenter "building Karpenter" "first time: 1 to 3 minutes" $(GO) tests/peers/live
 	@$(RUN) workspace "building the workspace" "first time: 5 to 9 minutes" cargo build --workspace --locked
 	@tests/steps/static controller
-	@KERF_CONTROLLER=$(KERF_CACHE)/controller/kerf-controller $(CARGO_TARGET_DIR)/debug/live-numbers $(SCENARIOS)
+	@KERF_CONTROLLER=$(KERF_CACHE)/controller/kerf-controller $(CARGO_TARGET_DIR)/debug/live-benchmark $(SCENARIOS)
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
 	@$(CARGO_TARGET_DIR)/release/peers live
 
@@ -123,8 +123,8 @@ nodeparts: prepare-nodeparts ## Builds the real containerd and kubelet once into
 moto: prepare-moto ## Installs moto, the independent emulation of EC2's wire format, into the cache.
 	@$(RUN) moto "installing moto" "first time: 1 minute" tests/steps/python-programs tests/moto/requirements.txt $(KERF_CACHE)/moto
 
-judges: prepare-judges ## Installs the linters of rights and boards, and builds Prometheus' promtool unless this machine has one.
-	@$(RUN) judges "installing linters" "first time: 1 minute" tests/steps/python-programs tests/judges/requirements.txt $(KERF_CACHE)/judges
+linters: prepare-linters ## Installs the linters of rights and boards, and builds Prometheus' promtool unless this machine has one.
+	@$(RUN) linters "installing linters" "first time: 1 minute" tests/steps/python-programs tests/linters/requirements.txt $(KERF_CACHE)/linters
 	@command -v promtool >/dev/null || GOFLAGS=-tags=remove_all_sd $(RUN) promtool "building promtool" "first time: 1 to 3 minutes" $(GO) tests/promtool
 
 helm: prepare-helm ## Builds Helm 3 and Helm 4, which render the chart, once into the cache.

@@ -4,8 +4,8 @@
 
 #[path = "chart/definitions.rs"]
 mod definitions;
-#[path = "chart/life.rs"]
-mod life;
+#[path = "chart/lifecycle.rs"]
+mod lifecycle;
 #[path = "chart/monitoring.rs"]
 mod monitoring;
 #[path = "chart/refusals.rs"]

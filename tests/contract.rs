@@ -22,7 +22,7 @@ use cloud::contract::{self, Abilities, Verdict};
 use cloud::fake::{Builder, CapacityOutage, FakeCloud, IMAGE_VERSION, ManualClock};
 use cloud::{Cloud, Filter, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateRequest, Subnet, Tags};
 use jiff::SignedDuration;
-use world::ec2wire::Ec2Wire;
+use testbed::ec2wire::Ec2Wire;
 
 const REGION: &str = "us-west-2";
 const PARAMETER: &str = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/recommended/image_id";

@@ -25,8 +25,8 @@ use kube::discovery::Scope;
 use kube::{Client, ResourceExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use testbed::controlplane::{ControlPlane, Options};
 use tokio::sync::OnceCell;
-use world::controlplane::{ControlPlane, Options};
 
 /// API server for all tests of this file; stops at the end of the test binary.
 static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
@@ -139,11 +139,11 @@ fn crd_rules_all_have_a_row_that_violates_them() -> Result<()> {
     for definition in crds() {
         let plural = &definition.spec.names.plural;
         let rows = sheet(plural)?.rows;
-        let told: Vec<&str> = rows.iter().filter_map(|row| row.message.as_deref()).collect();
+        let row_messages: Vec<&str> = rows.iter().filter_map(|row| row.message.as_deref()).collect();
         let mut rules = BTreeSet::new();
         messages(&serde_json::to_value(&definition)?, &mut rules);
         ensure!(!rules.is_empty(), "{plural} has no rules");
-        let unbroken = rules.into_iter().filter(|rule| !told.iter().any(|message| rule.contains(message)));
+        let unbroken = rules.into_iter().filter(|rule| !row_messages.iter().any(|message| rule.contains(message)));
         silent.extend(unbroken.map(|rule| format!("{plural}: {rule}")));
     }
     ensure!(silent.is_empty(), "no row breaks these rules:\n{}", silent.join("\n"));

@@ -18,6 +18,8 @@ mod classes;
 mod consolidation;
 #[path = "faults/drains.rs"]
 mod drains;
+#[path = "faults/fixture.rs"]
+mod fixture;
 #[path = "faults/launches.rs"]
 mod launches;
 #[path = "faults/leftovers.rs"]
@@ -32,7 +34,5 @@ mod placement;
 mod queue;
 #[path = "faults/rights.rs"]
 mod rights;
-#[path = "faults/scene.rs"]
-mod scene;
 #[path = "faults/surge.rs"]
 mod surge;

@@ -16,7 +16,7 @@ use controller::metrics::table;
 use daemon::metric::Kind;
 use serde::Deserialize;
 use serde_json::Value;
-use world::judges;
+use testbed::linters;
 
 /// Labels that Prometheus adds, or that belong to the buckets of a histogram.
 const ALWAYS: [&str; 1] = ["le"];
@@ -87,7 +87,7 @@ struct Selector {
 
 /// Returns the selectors of expressions, read by an independent parser of PromQL.
 fn spoken(expressions: &[(String, String)]) -> Vec<Spoken> {
-    let mut python = Command::new(judges::python().unwrap())
+    let mut python = Command::new(linters::python().unwrap())
         .arg(root().join("tests/monitoring/selectors.py"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -177,13 +177,13 @@ fn alerts_fire_only_in_the_expected_series() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("alerts.yaml"), read("controller/monitoring/alerts.yaml")).unwrap();
     fs::write(folder.path().join("alerts.test.yaml"), read("tests/monitoring/alerts.test.yaml")).unwrap();
-    let promtool = judges::promtool().unwrap();
+    let promtool = linters::promtool().unwrap();
     for arguments in
         [&["check", "rules", "--lint=all", "--lint-fatal", "alerts.yaml"][..], &["test", "rules", "alerts.test.yaml"]]
     {
         let output = Command::new(&promtool).args(arguments).current_dir(folder.path()).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "promtool {arguments:?}: {told}");
+        let report = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "promtool {arguments:?}: {report}");
     }
     let played = read("tests/monitoring/alerts.test.yaml");
     for rule in rules() {

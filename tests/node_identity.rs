@@ -8,8 +8,8 @@ use api::{annotation, condition, taint};
 use http::{Method, Request, header};
 use kube::Client;
 use serde_json::{Value, json};
-use world::controlplane::{ControlPlane, Options};
-use world::eventually;
+use testbed::controlplane::{ControlPlane, Options};
+use testbed::eventually;
 
 const NODE: &str = "ip-10-0-0-1";
 const OTHER: &str = "ip-10-0-0-2";

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use http::{Method, Request, header};
 use kube::Client;
 use serde_json::{Value, json};
-use world::controlplane::{ControlPlane, Options};
-use world::eventually;
+use testbed::controlplane::{ControlPlane, Options};
+use testbed::eventually;
 
 const NODE: &str = "ip-10-0-0-1";
 const OTHER: &str = "ip-10-0-0-2";
@@ -74,8 +74,8 @@ async fn cluster() -> Result<(ControlPlane, Client, Client)> {
     eventually("the role and the policy to hold", SOON, async || {
         let (own, _) = apply(&node, NODE, report(NODE, 0)).await?;
         let (foreign, answer) = apply(&node, OTHER, report(OTHER, 0)).await?;
-        let told = message(&answer).contains("only the NodeUsage of its own name");
-        Ok(((200..=201).contains(&own) && foreign == 403 && told).then_some(()))
+        let was_refused = message(&answer).contains("only the NodeUsage of its own name");
+        Ok(((200..=201).contains(&own) && foreign == 403 && was_refused).then_some(()))
     })
     .await?;
     Ok((control_plane, admin, node))

@@ -24,7 +24,7 @@ use lives::classes;
 use lives::life::{Life, Place};
 use lives::way::{Straight, client};
 use serde_json::{Value, json};
-use world::ec2wire::Ec2Wire;
+use testbed::ec2wire::Ec2Wire;
 
 /// Instance types of one size, so that few launch templates are needed. Choices of three of them give 1,330 different
 /// requirements.
@@ -53,7 +53,7 @@ const TYPES: [&str; 21] = [
 ];
 
 /// Returns every choice of three types.
-fn wishes() -> Vec<[&'static str; 3]> {
+fn requested_types() -> Vec<[&'static str; 3]> {
     let mut all = Vec::new();
     for (a, first) in TYPES.iter().enumerate() {
         for (b, second) in TYPES.iter().enumerate().skip(a + 1) {
@@ -92,7 +92,7 @@ impl Run {
 }
 
 /// Launches a NodeClaim for each set of types, all created at once.
-async fn launch(wishes: &[Vec<&str>]) -> Run {
+async fn launch(requested_types: &[Vec<&str>]) -> Run {
     let ec2 = FakeCloud::builder("us-west-2").only_types(&TYPES).build().unwrap();
     let wire = Ec2Wire::start(Arc::new(ec2.clone()), None).await.unwrap();
     wire.limit();
@@ -106,20 +106,24 @@ async fn launch(wishes: &[Vec<&str>]) -> Run {
     let aws = Arc::new(AwsCloud::connect(&settings).await);
     let cloud = controller::capacity::rate_limits::limited(aws, Arc::new(Metrics::new(&controller::metrics::table())));
     let server = Arc::new(ApiServer::new(Timestamp::now));
-    wishes.iter().enumerate().for_each(|(number, types)| server.create(CLAIMS, claim(number, types)));
+    requested_types.iter().enumerate().for_each(|(number, types)| server.create(CLAIMS, claim(number, types)));
     let begin = Instant::now();
     let (client, alive) = (client(&server, Arc::new(Straight)), Arc::new(AtomicBool::new(true)));
     let gates = Gates::default();
     let mut life = Life::awake(Place { cloud, server: &server, client, clock: Timestamp::now, alive, gates });
     classes::learn(&ec2, &life.offerings).await;
     life.works();
-    while server.claims().iter().filter(|claim| settled(claim)).count() < wishes.len() {
+    while server.claims().iter().filter(|claim| settled(claim)).count() < requested_types.len() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let time = begin.elapsed();
     life.kill();
     let owned: BTreeSet<String> = server.owned();
-    assert_eq!((owned.len(), ec2.machines().len()), (wishes.len(), wishes.len()), "a machine for each claim");
+    assert_eq!(
+        (owned.len(), ec2.machines().len()),
+        (requested_types.len(), requested_types.len()),
+        "a machine for each claim"
+    );
     let all = wire.exchanges("");
     let changes = all.iter().filter(|one| ["CreateFleet", "CreateLaunchTemplate"].contains(&one.action.as_str()));
     Run {
@@ -134,10 +138,10 @@ async fn launch(wishes: &[Vec<&str>]) -> Run {
 async fn claims_are_launched_within_ec2_rate_limits() {
     let full = std::env::var("KERF_PACE_CLAIMS").ok().map(|text| text.parse().unwrap());
     let claims: usize = full.unwrap_or(80);
-    let unlike: Vec<Vec<&str>> = wishes().into_iter().take(claims).map(|types| types.to_vec()).collect();
+    let unlike: Vec<Vec<&str>> = requested_types().into_iter().take(claims).map(|types| types.to_vec()).collect();
     assert_eq!(unlike.len(), claims, "there are not so many wishes");
-    for (what, wishes, fleets) in [("unlike", &unlike, claims), ("like", &vec![TYPES.to_vec(); claims], 1)] {
-        let run = launch(wishes).await;
+    for (what, requested_types, fleets) in [("unlike", &unlike, claims), ("like", &vec![TYPES.to_vec(); claims], 1)] {
+        let run = launch(requested_types).await;
         println!(
             "{claims} {what} claims: {:.1} s, the limits allow {:.1} s for {} changes, {} of them CreateFleet; {} refused",
             run.time.as_secs_f64(),

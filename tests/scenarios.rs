@@ -4,7 +4,7 @@
 //! reviewed one. Plan validation has no findings. The order of the input does not matter. A second run gives the same plan.
 //! Another plan changes nothing, both right after the plan is applied and after its nodes are ready and its pods are bound.
 //!
-//! `BLESS=1` writes the transcripts anew, to be reviewed like code. `STORIES=FOLDER` uses the scenarios of another folder.
+//! `BLESS=1` writes the transcripts anew, to be reviewed like code. `SCENARIO_FOLDER=FOLDER` uses the scenarios of another folder.
 //! Arguments select tests by name, as with any test.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed assumption should fail the test")]
 
@@ -12,22 +12,22 @@
 mod applied;
 #[path = "scenarios/expected.rs"]
 mod expected;
+#[path = "scenarios/format.rs"]
+mod format;
 #[path = "scenarios/settled.rs"]
 mod settled;
-#[path = "scenarios/story.rs"]
-mod story;
 #[path = "scenarios/transcript.rs"]
 mod transcript;
-#[path = "scenarios/words.rs"]
-mod words;
+#[path = "scenarios/values.rs"]
+mod values;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use format::turned;
 use libtest_mimic::{Arguments, Failed, Trial};
 use planner::{CommandReason, PodVerdict, Snapshot, check, plan};
-use story::turned;
 
 /// Most further plans in which moved or resized pods may be moved again to save money.
 const MOST_ROUNDS: usize = 3;
@@ -39,12 +39,12 @@ fn folder() -> PathBuf {
 }
 
 /// Returns all scenarios below a folder, sorted by path.
-fn stories(folder: &Path) -> Vec<PathBuf> {
+fn scenario_files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            found.extend(stories(&path));
+            found.extend(scenario_files(&path));
         } else if path.extension().is_some_and(|it| it == "txt") {
             found.push(path);
         }
@@ -54,13 +54,13 @@ fn stories(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn main() -> ExitCode {
-    let root = std::env::var_os("STORIES").map_or_else(folder, PathBuf::from);
+    let root = std::env::var_os("SCENARIO_FOLDER").map_or_else(folder, PathBuf::from);
     let bless = std::env::var_os("BLESS").is_some();
     let trial = |file: PathBuf| {
         let name = file.strip_prefix(&root).unwrap().with_extension("").display().to_string();
         Trial::test(name, move || run(&file, bless).map_err(Failed::from))
     };
-    let trials: Vec<Trial> = stories(&root).into_iter().map(trial).collect();
+    let trials: Vec<Trial> = scenario_files(&root).into_iter().map(trial).collect();
     assert!(!trials.is_empty(), "no scenarios below {}", root.display());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
@@ -68,33 +68,33 @@ fn main() -> ExitCode {
 fn run(file: &Path, bless: bool) -> Result<(), String> {
     let text = fs::read_to_string(file).unwrap();
     let (input, blessed) = text.split_once(RULE).unwrap_or((&text, ""));
-    let story = story::read(input, &folder())?;
-    let snapshot = &story.snapshot;
-    let told = tell(snapshot)?;
-    let broken = expected::broken(&story.expected, snapshot, &plan(snapshot));
+    let scenario = format::read(input, &folder())?;
+    let snapshot = &scenario.snapshot;
+    let printed = transcript_of(snapshot)?;
+    let broken = expected::broken(&scenario.expected, snapshot, &plan(snapshot));
     if !broken.is_empty() {
-        return Err(format!("{}\n--- the plan\n{told}", broken.join("\n")));
+        return Err(format!("{}\n--- the plan\n{printed}", broken.join("\n")));
     }
     for turned in [turned::reversed(snapshot), turned::rotated(snapshot), turned::combed(snapshot)] {
-        let other = tell(&turned)?;
-        same("another order of the input gives another plan", &told, &other)?;
+        let other = transcript_of(&turned)?;
+        same("another order of the input gives another plan", &printed, &other)?;
     }
     settles(snapshot)?;
     if bless {
-        fs::write(file, format!("{input}{RULE}{told}")).unwrap();
+        fs::write(file, format!("{input}{RULE}{printed}")).unwrap();
         return Ok(());
     }
-    same("the transcript is not the blessed one (BLESS=1 accepts it)", blessed, &told)
+    same("the transcript differs from the reviewed one (BLESS=1 accepts it)", blessed, &printed)
 }
 
 /// Returns the transcript of a plan without findings of its validation.
-fn tell(snapshot: &Snapshot) -> Result<String, String> {
+fn transcript_of(snapshot: &Snapshot) -> Result<String, String> {
     let decided = plan(snapshot);
     let findings = check(snapshot, &decided);
     if !findings.is_empty() {
         let list: Vec<String> = findings.iter().map(ToString::to_string).collect();
-        let told = transcript::of(snapshot, &decided);
-        return Err(format!("the checker found:\n  {}\n--- the plan\n{told}", list.join("\n  ")));
+        let printed = transcript::of(snapshot, &decided);
+        return Err(format!("the checker found:\n  {}\n--- the plan\n{printed}", list.join("\n  ")));
     }
     if decided != plan(snapshot) {
         return Err("the same snapshot gave two plans".to_owned());
@@ -110,18 +110,18 @@ fn settles(snapshot: &Snapshot) -> Result<(), String> {
         return Ok(());
     }
     quiet(&applied::to(snapshot, &decided), "planning again with the plan applied is not empty", true)?;
-    comes_to_rest(settled::to(snapshot, &decided))
+    converges(settled::to(snapshot, &decided))
 }
 
 /// Checks that the cluster converges. Moved pods may leave a node for which there is a cheaper one now, and lowered requests
 /// free capacity. Kerf uses both within few plans and never reverses them.
-fn comes_to_rest(mut after: Snapshot) -> Result<(), String> {
+fn converges(mut after: Snapshot) -> Result<(), String> {
     for _ in 0..MOST_ROUNDS {
         let again = plan(&after);
         if again.moves.iter().all(|it| it.reason != CommandReason::Underutilized) && again.resizes.is_empty() {
             break;
         }
-        tell(&after)?;
+        transcript_of(&after)?;
         after = settled::to(&after, &again);
     }
     quiet(&after, "planning again with the nodes up and the pods bound is not empty", false)
@@ -130,12 +130,12 @@ fn comes_to_rest(mut after: Snapshot) -> Result<(), String> {
 /// Checks that another plan is empty. With `waits`, kubelet has not applied the resizes of the plan yet, so the next plan
 /// repeats them.
 fn quiet(after: &Snapshot, what: &str, waits: bool) -> Result<(), String> {
-    let told = tell(after)?;
+    let printed = transcript_of(after)?;
     let again = plan(after);
     if again.launches.is_empty() && again.moves.is_empty() && (waits || again.resizes.is_empty()) {
         return Ok(());
     }
-    Err(format!("{what}:\n{told}"))
+    Err(format!("{what}:\n{printed}"))
 }
 
 fn same(what: &str, expected: &str, actual: &str) -> Result<(), String> {

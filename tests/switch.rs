@@ -16,8 +16,8 @@ use api::{NodeClaim, annotation, condition, hash};
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use serde_json::json;
-use world::eventually;
-use world::stage::Stage;
+use testbed::environment::Environment;
+use testbed::eventually;
 
 use karpenter::{Karpenter, PROFILE};
 
@@ -41,9 +41,9 @@ struct Picture {
 
 impl Picture {
     /// Returns the state once all Nodes are schedulable.
-    async fn of_settled(stage: &Stage) -> Result<Self> {
+    async fn of_settled(environment: &Environment) -> Result<Self> {
         eventually("the Nodes to be open", LIMIT, async || {
-            let picture = Self::of(stage).await?;
+            let picture = Self::of(environment).await?;
             let closed = picture.nodes.iter().find(|(_, (_, taints, cordoned))| *cordoned || !taints.is_empty());
             ensure!(closed.is_none(), "{closed:?}");
             Ok(Some(picture))
@@ -51,34 +51,34 @@ impl Picture {
         .await
     }
 
-    async fn of(stage: &Stage) -> Result<Self> {
-        let claims = list::<NodeClaim>(stage).await?.into_iter().map(|claim| {
+    async fn of(environment: &Environment) -> Result<Self> {
+        let claims = list::<NodeClaim>(environment).await?.into_iter().map(|claim| {
             let leaves = claim.metadata.deletion_timestamp.is_some() || claim.is_true(condition::DRIFTED);
             let instance = claim.status.as_ref().map(|status| status.provider_id.clone()).unwrap_or_default();
             (claim.name_any(), (claim.uid().unwrap_or_default(), instance, leaves))
         });
-        let nodes = list::<Node>(stage).await?.into_iter().map(|node| {
+        let nodes = list::<Node>(environment).await?.into_iter().map(|node| {
             let taints = node.spec.taints.iter().map(|taint| format!("{}:{}", taint.key, taint.effect)).collect();
             (node.name_any(), (node.uid().unwrap_or_default(), taints, node.spec.unschedulable))
         });
-        let pods = list::<Pod>(stage).await?.into_iter().filter(|pod| !pod.is_daemon());
+        let pods = list::<Pod>(environment).await?.into_iter().filter(|pod| !pod.is_daemon());
         let pods = pods.map(|pod| (pod.name_any(), (pod.uid().unwrap_or_default(), pod.spec.node_name.clone())));
-        let profiles = stage.ec2.profiles().into_iter().filter(|profile| profile.path.starts_with("/karpenter/"));
+        let profiles = environment.ec2.profiles().into_iter().filter(|profile| profile.path.starts_with("/karpenter/"));
         Ok(Self {
             claims: claims.collect(),
             nodes: nodes.collect(),
             pods: pods.collect(),
-            instances: stage.living().into_iter().map(|machine| machine.instance.id).collect(),
+            instances: environment.running_instances().into_iter().map(|machine| machine.instance.id).collect(),
             profiles: profiles.map(|profile| profile.name).collect(),
         })
     }
 
     /// Asserts repeatedly that nothing has changed.
-    async fn stays(&self, stage: &mut Stage, lasts: Duration) -> Result<()> {
+    async fn stays(&self, environment: &mut Environment, lasts: Duration) -> Result<()> {
         let begin = Instant::now();
         while begin.elapsed() < lasts {
-            stage.controller_lives()?;
-            let now = Self::of(stage).await?;
+            environment.ensure_controller_runs()?;
+            let now = Self::of(environment).await?;
             ensure!(now == *self, "after {:.0?}: was {self:#?}, is {now:#?}", begin.elapsed());
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
@@ -86,20 +86,20 @@ impl Picture {
     }
 }
 
-async fn list<K>(stage: &Stage) -> Result<Vec<K>>
+async fn list<K>(environment: &Environment) -> Result<Vec<K>>
 where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
 {
-    Ok(Api::<K>::all(stage.client.clone()).list(&ListParams::default()).await?.items)
+    Ok(Api::<K>::all(environment.client.clone()).list(&ListParams::default()).await?.items)
 }
 
 /// Creates a pod that fills most of an instance.
-async fn pod(stage: &Stage, name: &str) -> Result<()> {
-    stage.pod(name, "3", json!({})).await
+async fn pod(environment: &Environment, name: &str) -> Result<()> {
+    environment.pod(name, "3", json!({})).await
 }
 
-async fn runs(stage: &Stage, name: &str) -> Result<()> {
-    let pods: Api<Pod> = Api::namespaced(stage.client.clone(), "default");
+async fn runs(environment: &Environment, name: &str) -> Result<()> {
+    let pods: Api<Pod> = Api::namespaced(environment.client.clone(), "default");
     eventually(&format!("pod {name} to run"), LIMIT, async || {
         let found = pods.list(&ListParams::default().labels(&format!("app={name}"))).await?;
         Ok(found.items.iter().any(|pod| pod.status.phase == "Running").then_some(()))
@@ -108,9 +108,9 @@ async fn runs(stage: &Stage, name: &str) -> Result<()> {
 }
 
 /// Waits until every NodeClaim has the hash of its EC2NodeClass in Kerf's version.
-async fn taken_over(stage: &Stage) -> Result<()> {
+async fn taken_over(environment: &Environment) -> Result<()> {
     eventually("every claim to carry our hash", LIMIT, async || {
-        for claim in list::<NodeClaim>(stage).await? {
+        for claim in list::<NodeClaim>(environment).await? {
             let version = claim.annotations().get(annotation::EC2_NODE_CLASS_HASH_VERSION).cloned();
             let ours = version.as_deref() == Some(hash::EC2_NODE_CLASS_VERSION);
             ensure!(ours, "NodeClaim {} has {version:?}", claim.name_any());
@@ -125,53 +125,55 @@ fn lasts() -> Duration {
     Duration::from_secs(seconds)
 }
 
-async fn there_and_back(stage: &mut Stage) -> Result<()> {
-    Karpenter::on(stage).ran(&["default-4x7kq", "default-p9w2d"]).await.context("as Karpenter leaves it")?;
+async fn there_and_back(environment: &mut Environment) -> Result<()> {
+    Karpenter::on(environment).ran(&["default-4x7kq", "default-p9w2d"]).await.context("as Karpenter leaves it")?;
     for name in ["one", "other"] {
-        pod(stage, name).await?;
-        runs(stage, name).await?;
+        pod(environment, name).await?;
+        runs(environment, name).await?;
     }
-    let before = Picture::of_settled(stage).await?;
+    let before = Picture::of_settled(environment).await?;
     ensure!(before.profiles == [PROFILE.to_owned()].into(), "before: {:?}", before.profiles);
 
-    stage.ec2.create_queue(QUEUE);
-    stage.set_queue(QUEUE);
-    stage.start_controller()?;
-    taken_over(stage).await?;
-    before.stays(stage, lasts()).await.context("Kerf has taken over")?;
+    environment.ec2.create_queue(QUEUE);
+    environment.set_queue(QUEUE);
+    environment.start_controller()?;
+    taken_over(environment).await?;
+    before.stays(environment, lasts()).await.context("Kerf has taken over")?;
 
-    pod(stage, "newcomer").await?;
-    runs(stage, "newcomer").await?;
+    pod(environment, "newcomer").await?;
+    runs(environment, "newcomer").await?;
     let claims = eventually("the newcomer's machine to be initialized", LIMIT, async || {
-        let claims = list::<NodeClaim>(stage).await?;
+        let claims = list::<NodeClaim>(environment).await?;
         Ok(claims.iter().all(|claim| claim.is_true(condition::INITIALIZED)).then_some(claims.len()))
     })
     .await?;
     ensure!(claims == 3, "{claims} claims for three pods that fill a machine each");
     // Kerf adds the tags and other data that Karpenter needs once it has reconciled each NodeClaim.
-    eventually("Karpenter to find what it needs", LIMIT, async || Karpenter::on(stage).could_go_on().await.map(Some))
-        .await?;
-    let both = Picture::of_settled(stage).await?;
-    ensure!(stage.stop_controller().await?, "the controller did not end well");
-    Karpenter::on(stage).could_go_on().await.context("Kerf has gone")?;
+    eventually("Karpenter to find what it needs", LIMIT, async || {
+        Karpenter::on(environment).could_go_on().await.map(Some)
+    })
+    .await?;
+    let both = Picture::of_settled(environment).await?;
+    ensure!(environment.stop_controller().await?, "the controller did not end well");
+    Karpenter::on(environment).could_go_on().await.context("Kerf has gone")?;
 
-    Karpenter::on(stage).came_back().await?;
-    stage.start_controller()?;
-    taken_over(stage).await?;
-    both.stays(stage, lasts() / 6).await.context("Kerf has taken over again")
+    Karpenter::on(environment).came_back().await?;
+    environment.start_controller()?;
+    taken_over(environment).await?;
+    both.stays(environment, lasts() / 6).await.context("Kerf has taken over again")
 }
 
 #[test]
 fn kerf_takes_over_from_karpenter_and_back_without_changes() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let outcome = runtime.block_on(async {
-        let mut stage = Stage::set().await?;
-        let outcome = there_and_back(&mut stage).await;
+        let mut environment = Environment::start().await?;
+        let outcome = there_and_back(&mut environment).await;
         if outcome.is_err() {
-            stage.keep_logs();
+            environment.keep_logs();
         }
-        let outcome = outcome.with_context(|| format!("logs are in {}", stage.folder().display()));
-        stage.strike().await?;
+        let outcome = outcome.with_context(|| format!("logs are in {}", environment.folder().display()));
+        environment.stop().await?;
         outcome
     });
     if let Err(error) = outcome {

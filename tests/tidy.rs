@@ -51,7 +51,7 @@ const ARROWS: &[(&str, &[&str], &[&str])] = &[
     ("lives", &["api", "cloud", "controller", "daemon", "planner", "snapshot"], &["aws-lc-rs"]),
     ("ship", &[], &["tokio", "kube*", "aws-*"]),
     ("skip", &[], &["tokio", "kube*", "aws-*"]),
-    ("systemd-room", &["skip"], &["tokio", "kube*", "aws-*"]),
+    ("systemd-container", &["skip"], &["tokio", "kube*", "aws-*"]),
     ("agent", &["api", "machine", "drain", "daemon"], &["planner", "cloud", "kube", "kube-client", "aws-*"]),
 ];
 
@@ -67,8 +67,8 @@ fn read(path: &Path) -> String {
 }
 
 fn crate_folder(name: &str) -> PathBuf {
-    let rooms = [root().join("crates").join(name), root().join("tests").join(name)];
-    rooms.into_iter().find(|room| room.exists()).unwrap_or_else(|| root().join(name))
+    let folders = [root().join("crates").join(name), root().join("tests").join(name)];
+    folders.into_iter().find(|folder| folder.exists()).unwrap_or_else(|| root().join(name))
 }
 
 /// Returns every Rust source below the workspace, without build output.
@@ -487,6 +487,41 @@ fn texts_contain_no_banned_words() {
         }
     }
     expect_allowed("word", &counts);
+}
+
+/// Test folders that still have the former dialect. Remove a folder from this list together with its last banned name.
+const FORMER_DIALECT: [&str; 2] = ["tests/day", "tests/lives"];
+
+/// Returns the sources of test code with their paths inside the workspace, including unit tests in shipped sources.
+fn test_sources() -> Vec<(PathBuf, String)> {
+    let unit_tests =
+        |text: String| text.split_once("#[cfg(test)]").map(|(_, tests)| tests.to_owned()).unwrap_or_default();
+    let with_text = sources().into_iter().map(|path| {
+        let text = if is_test(&path) { read(&path) } else { unit_tests(read(&path)) };
+        (path.strip_prefix(root()).expect("a source of the workspace").to_owned(), text)
+    });
+    with_text.filter(|(path, _)| !FORMER_DIALECT.iter().any(|folder| path.starts_with(folder))).collect()
+}
+
+#[test]
+fn identifiers_of_tests_contain_no_banned_words() {
+    let mut counts = Counts::new();
+    for (path, text) in test_sources() {
+        let words = language::banned_identifiers(&text).into_iter();
+        counts.extend(words.map(|(word, count)| (format!("{} {word}", path.display()), count)));
+    }
+    expect_allowed("test word", &counts);
+}
+
+#[test]
+fn files_of_tests_have_no_banned_names() {
+    let named = |path: &PathBuf| path.iter().any(|part| language::is_banned_name(&part.to_string_lossy()));
+    let findings: Vec<String> = test_sources()
+        .into_iter()
+        .filter(|(path, text)| !text.is_empty() && path != Path::new("tests/tidy.rs") && named(path))
+        .map(|(path, _)| path.display().to_string())
+        .collect();
+    report("names of files and folders of test code", &findings);
 }
 
 #[test]

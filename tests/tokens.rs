@@ -10,12 +10,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::SignedDuration;
 use serde_json::json;
-use world::controlplane::{ControlPlane, Options};
-use world::eks::{Eks, ROLE, RoleKeys};
-use world::eventually;
-use world::imds::{Facts, Imds, Role};
-use world::machines::Programs;
-use world::process::{Process, RunFolder};
+use testbed::controlplane::{ControlPlane, Options};
+use testbed::eks::{Eks, ROLE, RoleKeys};
+use testbed::eventually;
+use testbed::imds::{Facts, Imds, Role};
+use testbed::machines::Programs;
+use testbed::process::{Process, RunFolder};
 
 const CLUSTER: &str = "kerf-tokens";
 const REGION: &str = "us-west-2";
@@ -23,21 +23,21 @@ const NODE: &str = "ip-10-0-0-1.us-west-2.compute.internal";
 const INSTANCE: &str = "i-0123456789abcdef0";
 const SOON: Duration = Duration::from_secs(120);
 
-struct Stage {
+struct Fixture {
     eks: Eks,
     control_plane: ControlPlane,
     folder: RunFolder,
 }
 
-impl Stage {
+impl Fixture {
     async fn set() -> Result<Self> {
         let eks = Eks::start(CLUSTER, REGION).await?;
-        let control_plane = ControlPlane::start(eks.asked_by(Options::api_server("tokens"))).await?;
+        let control_plane = ControlPlane::start(eks.with_webhook(Options::api_server("tokens"))).await?;
         Ok(Self { eks, control_plane, folder: RunFolder::create("tokens")? })
     }
 
     /// Runs an agent on a machine with these keys, bootstrapped for `cluster`, until its log contains every one of `words`.
-    async fn agent_says(&self, case: &str, keys: RoleKeys, cluster: &str, words: &[&str]) -> Result<()> {
+    async fn agent_reports(&self, case: &str, keys: RoleKeys, cluster: &str, parts: &[&str]) -> Result<()> {
         let root = self.folder.path().join(case);
         let facts = Facts {
             instance_id: INSTANCE.to_owned(),
@@ -55,14 +55,14 @@ impl Stage {
         command.arg("run").env("KERF_ROOT", &root).env("AWS_EC2_METADATA_SERVICE_ENDPOINT", imds.url());
         let log = self.folder.path().join(format!("{case}.log"));
         let mut agent = Process::spawn(case, command, &log)?;
-        let what = format!("{case}: {words:?} in {}", log.display());
-        let said = eventually(&what, SOON, async || {
+        let what = format!("{case}: {parts:?} in {}", log.display());
+        let outcome = eventually(&what, SOON, async || {
             let text = std::fs::read_to_string(&log)?;
-            Ok(words.iter().all(|word| text.contains(word)).then_some(text))
+            Ok(parts.iter().all(|word| text.contains(word)).then_some(text))
         });
-        let said = said.await.map(drop);
+        let outcome = outcome.await.map(drop);
         agent.stop(Duration::from_secs(10)).await?;
-        said
+        outcome
     }
 
     /// Returns a kubeconfig as bootstrap writes it on a machine without a client certificate.
@@ -90,38 +90,38 @@ impl Stage {
 
 #[tokio::test]
 async fn api_server_accepts_only_tokens_of_the_instance_role() -> Result<()> {
-    let stage = Stage::set().await?;
-    let good = || stage.eks.issue(INSTANCE, NODE);
+    let fixture = Fixture::set().await?;
+    let good = || fixture.eks.issue(INSTANCE, NODE);
 
     let here = [&format!("waiting for kubelet to register Node {NODE}")[..]];
-    stage.agent_says("good", good(), CLUSTER, &here).await?;
-    let user = stage.eks.verdicts().pop().context("nobody asked")?.user;
+    fixture.agent_reports("good", good(), CLUSTER, &here).await?;
+    let user = fixture.eks.results().pop().context("nobody asked")?.user;
     ensure!(user == Ok(format!("system:node:{NODE}")), "{user:?}");
 
     let refused = ["unauthorized (401", "access entry of type EC2_LINUX"];
     let mut forged = good();
     forged.session.secret_key = "a guess".to_owned();
-    stage
-        .agent_says("forged", forged, CLUSTER, &refused)
+    fixture
+        .agent_reports("forged", forged, CLUSTER, &refused)
         .await
-        .and_then(|()| last_says(&stage, "SignatureDoesNotMatch"))?;
+        .and_then(|()| last_result_contains(&fixture, "SignatureDoesNotMatch"))?;
 
-    stage.agent_says("elsewhere", good(), "another-cluster", &refused).await?;
-    last_says(&stage, "SignatureDoesNotMatch")?;
+    fixture.agent_reports("elsewhere", good(), "another-cluster", &refused).await?;
+    last_result_contains(&fixture, "SignatureDoesNotMatch")?;
 
-    stage.eks.set_ahead(SignedDuration::from_mins(16));
-    stage.agent_says("expired", good(), CLUSTER, &refused).await?;
-    last_says(&stage, "the token has expired")?;
-    stage.eks.set_ahead(SignedDuration::ZERO);
+    fixture.eks.set_ahead(SignedDuration::from_mins(16));
+    fixture.agent_reports("expired", good(), CLUSTER, &refused).await?;
+    last_result_contains(&fixture, "the token has expired")?;
+    fixture.eks.set_ahead(SignedDuration::ZERO);
 
     let keys = good();
-    stage.eks.revoke(INSTANCE);
-    stage.agent_says("revoked", keys, CLUSTER, &refused).await?;
-    last_says(&stage, "no such access key")
+    fixture.eks.revoke(INSTANCE);
+    fixture.agent_reports("revoked", keys, CLUSTER, &refused).await?;
+    last_result_contains(&fixture, "no such access key")
 }
 
-fn last_says(stage: &Stage, why: &str) -> Result<()> {
-    let said = stage.eks.verdicts().pop().context("nobody asked")?.user;
-    ensure!(said.as_ref().is_err_and(|said| said.contains(why)), "{why}: {said:?}");
+fn last_result_contains(fixture: &Fixture, why: &str) -> Result<()> {
+    let user = fixture.eks.results().pop().context("nobody asked")?.user;
+    ensure!(user.as_ref().is_err_and(|message| message.contains(why)), "{why}: {user:?}");
     Ok(())
 }

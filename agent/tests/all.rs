@@ -11,11 +11,11 @@ mod imds;
 mod machine;
 mod nodeadm;
 mod plan;
-#[path = "bootstrap/room.rs"]
-mod room;
 mod run;
 mod run_systemd;
 mod signing;
+#[path = "bootstrap/test_host.rs"]
+mod test_host;
 mod tokens;
 mod units;
 mod usage;

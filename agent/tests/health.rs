@@ -20,19 +20,19 @@ const MOUNTS: &str = "22 1 259:1 / / rw,noatime shared:1 - xfs /dev/nvme0n1p1 rw
 const ROUTES: &str = "Iface\tDestination\tGateway\tFlags\neth0\t00000000\t0100000A\t0003\t0\n";
 const NO_V6: &str = "00000000000000000000000000000000 00 0 00 0 ffffffff 00000001 00000000 00200200 lo\n";
 
-struct Room(TempDir);
+struct TestRoot(TempDir);
 
-impl Room {
+impl TestRoot {
     fn new() -> Self {
-        let room = Self(tempfile::tempdir().unwrap());
-        room.write("proc/self/mountinfo", MOUNTS);
-        room.write("proc/net/route", ROUTES);
-        room.write("proc/net/ipv6_route", NO_V6);
-        room.write("proc/stat", "cpu 1 2 3\nbtime 1767268800\n");
-        room.write("dev/kmsg", "6,1,100,-;Linux version 6.12\n");
-        room.write("bin/systemctl", "#!/bin/sh\nexit 1\n");
-        fs::set_permissions(room.0.path().join("bin/systemctl"), fs::Permissions::from_mode(0o755)).unwrap();
-        room
+        let test_root = Self(tempfile::tempdir().unwrap());
+        test_root.write("proc/self/mountinfo", MOUNTS);
+        test_root.write("proc/net/route", ROUTES);
+        test_root.write("proc/net/ipv6_route", NO_V6);
+        test_root.write("proc/stat", "cpu 1 2 3\nbtime 1767268800\n");
+        test_root.write("dev/kmsg", "6,1,100,-;Linux version 6.12\n");
+        test_root.write("bin/systemctl", "#!/bin/sh\nexit 1\n");
+        fs::set_permissions(test_root.0.path().join("bin/systemctl"), fs::Permissions::from_mode(0o755)).unwrap();
+        test_root
     }
 
     fn write(&self, path: &str, text: &str) {
@@ -63,53 +63,53 @@ impl Room {
 }
 
 fn found(sample: &HealthSample, check: &Check) -> Option<String> {
-    let look = sample.checks.iter().find(|look| look.check == *check);
-    look.unwrap_or_else(|| unreachable!("nobody looked for {check:?}: {sample:?}")).trouble.clone()
+    let run_check = sample.checks.iter().find(|run_check| run_check.check == *check);
+    run_check.unwrap_or_else(|| unreachable!("nobody looked for {check:?}: {sample:?}")).trouble.clone()
 }
 
-async fn look(sampler: &mut Sampler, check: &Check) -> Option<String> {
+async fn run_check(sampler: &mut Sampler, check: &Check) -> Option<String> {
     found(&sampler.sample(Millis(0)).await, check)
 }
 
 #[tokio::test]
 async fn sampler_reports_no_trouble_when_machine_is_healthy() {
-    let room = Room::new();
-    let mut sampler = room.sampler();
+    let test_root = TestRoot::new();
+    let mut sampler = test_root.sampler();
     for _ in 0..3 {
         let sample = sampler.sample(Millis(0)).await;
-        assert!(sample.checks.iter().all(|look| look.trouble.is_none()), "{sample:?}");
+        assert!(sample.checks.iter().all(|run_check| run_check.trouble.is_none()), "{sample:?}");
         assert!(sample.incidents.is_empty() && sample.checks.len() >= 4, "{sample:?}");
     }
     // An empty folder gives no data, so the sampler reports no trouble.
     let empty = tempfile::tempdir().unwrap();
     let mut sampler = Sampler::new(Host::new(empty.path(), ""), HealthSettings::default());
     let sample = sampler.sample(Millis(0)).await;
-    assert!(sample.checks.iter().all(|look| look.trouble.is_none()), "{sample:?}");
+    assert!(sample.checks.iter().all(|run_check| run_check.trouble.is_none()), "{sample:?}");
 }
 
 #[tokio::test]
 async fn sampler_reports_full_read_only_slow_and_hung_disks() {
-    let room = Room::new();
+    let test_root = TestRoot::new();
     // The limit is 0 %, so any disk of the test machine counts as full.
     let settings = HealthSettings { disk_full_percent: Percent(0), ..HealthSettings::default() };
-    let full = look(&mut room.sampler_with(settings), &check::DISK_FULL).await.unwrap();
+    let full = run_check(&mut test_root.sampler_with(settings), &check::DISK_FULL).await.unwrap();
     assert!(full.starts_with("/ is ") && full.contains("% full"), "{full}");
 
-    let mut sampler = room.sampler();
-    room.write("proc/self/mountinfo", &MOUNTS.replace("/dev/nvme1n1 rw", "/dev/nvme1n1 ro"));
-    assert_eq!(look(&mut sampler, &check::READ_ONLY).await.unwrap(), "/var/lib/kubelet is not writable");
-    assert_eq!(look(&mut sampler, &check::READ_ONLY_ROOT).await, None);
-    room.write("proc/self/mountinfo", &MOUNTS.replace("p1 rw,attr2", "p1 ro,attr2"));
-    assert_eq!(look(&mut sampler, &check::READ_ONLY).await, None);
-    assert!(look(&mut sampler, &check::READ_ONLY_ROOT).await.is_some());
-    room.write("etc/os-release", "NAME=Bottlerocket\nID=bottlerocket\n");
-    assert_eq!(look(&mut room.sampler(), &check::READ_ONLY_ROOT).await, None, "its root is always sealed");
-    room.write("proc/self/mountinfo", MOUNTS);
-    assert_eq!(look(&mut sampler, &check::READ_ONLY_ROOT).await, None);
+    let mut sampler = test_root.sampler();
+    test_root.write("proc/self/mountinfo", &MOUNTS.replace("/dev/nvme1n1 rw", "/dev/nvme1n1 ro"));
+    assert_eq!(run_check(&mut sampler, &check::READ_ONLY).await.unwrap(), "/var/lib/kubelet is not writable");
+    assert_eq!(run_check(&mut sampler, &check::READ_ONLY_ROOT).await, None);
+    test_root.write("proc/self/mountinfo", &MOUNTS.replace("p1 rw,attr2", "p1 ro,attr2"));
+    assert_eq!(run_check(&mut sampler, &check::READ_ONLY).await, None);
+    assert!(run_check(&mut sampler, &check::READ_ONLY_ROOT).await.is_some());
+    test_root.write("etc/os-release", "NAME=Bottlerocket\nID=bottlerocket\n");
+    assert_eq!(run_check(&mut test_root.sampler(), &check::READ_ONLY_ROOT).await, None, "its root is always sealed");
+    test_root.write("proc/self/mountinfo", MOUNTS);
+    assert_eq!(run_check(&mut sampler, &check::READ_ONLY_ROOT).await, None);
 
-    let stats = |done: u64, waited: u64, under_way: u64, busy: u64| {
-        let line = format!("259 0 nvme1n1 {done} 0 8 {waited} 0 0 0 0 {under_way} {busy} 0\n");
-        room.write("proc/diskstats", &format!("7 0 loop0 9 0 0 99999 0 0 0 0 9 99999 0\n{line}"));
+    let stats = |done: u64, waited: u64, in_flight: u64, busy: u64| {
+        let line = format!("259 0 nvme1n1 {done} 0 8 {waited} 0 0 0 0 {in_flight} {busy} 0\n");
+        test_root.write("proc/diskstats", &format!("7 0 loop0 9 0 0 99999 0 0 0 0 9 99999 0\n{line}"));
     };
     let rows = [
         ((100, 1000, 0, 0), None),
@@ -121,36 +121,36 @@ async fn sampler_reports_full_read_only_slow_and_hung_disks() {
         ((201, 12_200, 0, 26_200), Some("nvme1n1 takes 9000 ms")),
         ((202, 22_200, 0, 36_200), Some("nvme1n1 takes 10000 ms")),
     ];
-    for ((done, waited, under_way, busy), trouble) in rows {
-        stats(done, waited, under_way, busy);
+    for ((done, waited, in_flight, busy), trouble) in rows {
+        stats(done, waited, in_flight, busy);
         let sample = sampler.sample(Millis(0)).await;
         let useless = trouble.is_some_and(|words: &str| words.contains("no request") || words.contains("10000"));
         assert_eq!(found(&sample, &check::DISK_HUNG).is_some(), useless, "{sample:?}");
-        let said = found(&sample, &check::DISK_SLOW);
-        assert_eq!(said.is_some(), trouble.is_some(), "{said:?}");
-        assert!(said.unwrap_or_default().contains(trouble.unwrap_or_default()));
+        let message = found(&sample, &check::DISK_SLOW);
+        assert_eq!(message.is_some(), trouble.is_some(), "{message:?}");
+        assert!(message.unwrap_or_default().contains(trouble.unwrap_or_default()));
     }
 }
 
 #[tokio::test]
 async fn sampler_reports_no_route_when_default_route_is_missing() {
-    let room = Room::new();
-    let mut sampler = room.sampler();
-    assert_eq!(look(&mut sampler, &check::NO_ROUTE).await, None);
-    room.write("proc/net/route", "Iface\tDestination\tGateway\tFlags\neth0\t0000000A\t00000000\t0001\t0\n");
-    assert!(look(&mut sampler, &check::NO_ROUTE).await.is_some(), "the one on lo refuses everything");
+    let test_root = TestRoot::new();
+    let mut sampler = test_root.sampler();
+    assert_eq!(run_check(&mut sampler, &check::NO_ROUTE).await, None);
+    test_root.write("proc/net/route", "Iface\tDestination\tGateway\tFlags\neth0\t0000000A\t00000000\t0001\t0\n");
+    assert!(run_check(&mut sampler, &check::NO_ROUTE).await.is_some(), "the one on lo refuses everything");
     let v6 = "00000000000000000000000000000000 00 0 00 fe80 00000400 00000001 00000000 00000003 eth0\n";
-    room.write("proc/net/ipv6_route", &format!("{NO_V6}{v6}"));
-    assert_eq!(look(&mut sampler, &check::NO_ROUTE).await, None);
+    test_root.write("proc/net/ipv6_route", &format!("{NO_V6}{v6}"));
+    assert_eq!(run_check(&mut sampler, &check::NO_ROUTE).await, None);
 }
 
 #[tokio::test]
 async fn sampler_reports_no_dns_when_no_server_resolves() {
-    let room = Room::new();
+    let test_root = TestRoot::new();
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();
-    room.write("etc/resolv.conf", "# made by hand\nsearch x\nnameserver 127.0.0.1\nnameserver 10.0.0.2\n");
-    room.write(
+    test_root.write("etc/resolv.conf", "# made by hand\nsearch x\nnameserver 127.0.0.1\nnameserver 10.0.0.2\n");
+    test_root.write(
         "var/lib/kubelet/kubeconfig",
         "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'http://abc.eks.test:80'}}]\n\
          contexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\nusers: [{name: u, user: {}}]\n",
@@ -172,56 +172,56 @@ async fn sampler_reports_no_dns_when_no_server_resolves() {
     let rows = [(0, None), (3, None), (2, Some("error 2"))];
     for (code, trouble) in rows {
         let asked = answer(code);
-        let sample = room.sampler().with_dns_port(port).sample(Millis(0)).await;
-        let said = found(&sample, &check::NO_DNS);
-        assert_eq!(found(&sample, &check::NAMES_LOST), said);
+        let sample = test_root.sampler().with_dns_port(port).sample(Millis(0)).await;
+        let message = found(&sample, &check::NO_DNS);
+        assert_eq!(found(&sample, &check::NAMES_LOST), message);
         let asked = asked.join().unwrap();
         assert_eq!(&asked[12..], b"\x03abc\x03eks\x04test\0\0\x01\0\x01");
-        assert_eq!(said.is_some(), trouble.is_some(), "{said:?}");
-        assert!(said.unwrap_or_default().contains(trouble.unwrap_or_default()));
+        assert_eq!(message.is_some(), trouble.is_some(), "{message:?}");
+        assert!(message.unwrap_or_default().contains(trouble.unwrap_or_default()));
     }
-    let silent = look(&mut room.sampler().with_dns_port(port), &check::NO_DNS).await.unwrap();
+    let silent = run_check(&mut test_root.sampler().with_dns_port(port), &check::NO_DNS).await.unwrap();
     assert!(silent.contains("name server 127.0.0.1 does not resolve abc.eks.test"), "{silent}");
 }
 
 #[tokio::test]
 async fn sampler_reports_failed_and_restarting_units() {
-    let room = Room::new();
-    let mut sampler = room.sampler();
+    let test_root = TestRoot::new();
+    let mut sampler = test_root.sampler();
     let sample = sampler.sample(Millis(0)).await;
-    assert!(!sample.checks.iter().any(|look| look.check == check::KUBELET_FAILED), "unknown: {sample:?}");
-    room.systemd("LoadState=loaded\nActiveState=activating\nSubState=auto-restart\nResult=exit-code\nNRestarts=5");
-    let mut sampler = room.sampler();
-    let said = look(&mut sampler, &check::KUBELET_FAILED).await.unwrap();
-    assert_eq!(said, "kubelet.service is activating (auto-restart), result exit-code, 5 restarts");
-    let said = look(&mut sampler, &check::RUNTIME_FAILED).await.unwrap();
-    assert!(said.starts_with("containerd.service is activating"), "{said}");
+    assert!(!sample.checks.iter().any(|run_check| run_check.check == check::KUBELET_FAILED), "unknown: {sample:?}");
+    test_root.systemd("LoadState=loaded\nActiveState=activating\nSubState=auto-restart\nResult=exit-code\nNRestarts=5");
+    let mut sampler = test_root.sampler();
+    let message = run_check(&mut sampler, &check::KUBELET_FAILED).await.unwrap();
+    assert_eq!(message, "kubelet.service is activating (auto-restart), result exit-code, 5 restarts");
+    let message = run_check(&mut sampler, &check::RUNTIME_FAILED).await.unwrap();
+    assert!(message.starts_with("containerd.service is activating"), "{message}");
 
     let group = "sys/fs/cgroup/runtime.slice/kubelet.service/cgroup.procs";
-    room.write(group, "100\n");
-    assert_eq!(look(&mut sampler, &check::KUBELET_FAILED).await, None);
+    test_root.write(group, "100\n");
+    assert_eq!(run_check(&mut sampler, &check::KUBELET_FAILED).await, None);
     let mut restarts = 0;
     for process in ["101\n", "101\n", "", "102\n", "103\n"] {
-        room.write(group, process);
+        test_root.write(group, process);
         let sample = sampler.sample(Millis(0)).await;
         restarts += sample.incidents.iter().filter(|it| it.check == check::KUBELET_RESTARTS).count();
     }
     assert_eq!(restarts, 3);
 
-    let path = room.0.path().join("run/containerd/containerd.sock");
+    let path = test_root.0.path().join("run/containerd/containerd.sock");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let listener = UnixListener::bind(&path).unwrap();
-    assert_eq!(look(&mut sampler, &check::RUNTIME_FAILED).await, None);
+    assert_eq!(run_check(&mut sampler, &check::RUNTIME_FAILED).await, None);
     drop(listener);
-    room.systemd("LoadState=loaded\nActiveState=active\nSubState=running");
-    let said = look(&mut sampler, &check::RUNTIME_FAILED).await.unwrap();
-    assert!(said.contains("containerd.sock refuses connections"), "{said}");
+    test_root.systemd("LoadState=loaded\nActiveState=active\nSubState=running");
+    let message = run_check(&mut sampler, &check::RUNTIME_FAILED).await.unwrap();
+    assert!(message.contains("containerd.sock refuses connections"), "{message}");
 }
 
 #[tokio::test]
 async fn sampler_reports_kernel_log_lines_as_incidents_with_time() {
-    let room = Room::new();
-    let mut sampler = room.sampler();
+    let test_root = TestRoot::new();
+    let mut sampler = test_root.sampler();
     assert!(sampler.sample(Millis(0)).await.incidents.is_empty());
     let rows = [
         ("Out of memory: Killed process 4242 (java) total-vm:1kB", "KernelReady", "OOMLoop", true),
@@ -252,75 +252,75 @@ async fn sampler_reports_kernel_log_lines_as_incidents_with_time() {
         ),
     ];
     for (line, ..) in &rows {
-        room.kernel(line);
+        test_root.kernel(line);
     }
     // The sampler ignores the OOM kill by a memory limit of a pod, and every unrelated line.
-    room.kernel("Memory cgroup out of memory: Killed process 7 (java)");
-    room.kernel("eth0: link becomes ready");
+    test_root.kernel("Memory cgroup out of memory: Killed process 7 (java)");
+    test_root.kernel("eth0: link becomes ready");
     let incidents = sampler.sample(Millis(0)).await.incidents;
-    let told: Vec<_> =
+    let reported: Vec<_> =
         incidents.iter().map(|it| (it.check.condition, it.check.reason.as_ref(), it.check.fatal)).collect();
     let expected: Vec<_> = rows.iter().map(|(_, condition, reason, fatal)| (*condition, *reason, *fatal)).collect();
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert!(incidents.iter().all(|it| it.at == Millis(1_767_268_805_000)), "boot and five seconds");
     assert!(sampler.sample(Millis(0)).await.incidents.is_empty(), "each is told once");
-    assert_eq!(room.sampler().sample(Millis(0)).await.incidents.len(), rows.len(), "a restart reads them again");
+    assert_eq!(test_root.sampler().sample(Millis(0)).await.incidents.len(), rows.len(), "a restart reads them again");
 }
 
 #[tokio::test]
 async fn sampler_reports_hung_task_until_it_runs_or_ends() {
-    let room = Room::new();
-    let mut sampler = room.sampler();
+    let test_root = TestRoot::new();
+    let mut sampler = test_root.sampler();
     let status = |id: u32, state: &str, switches: u32| {
         let text = format!(
             "Name:\tx\nState:\t{state}\nvoluntary_ctxt_switches:\t{switches}\nnonvoluntary_ctxt_switches:\t2\n"
         );
-        room.write(&format!("proc/{id}/status"), &text);
+        test_root.write(&format!("proc/{id}/status"), &text);
     };
     status(77, "D (disk sleep)", 5);
-    assert_eq!(look(&mut sampler, &check::TASK_HUNG).await, None, "the kernel has not complained");
-    room.kernel("INFO: task jbd2/nvme0n1:77 blocked for more than 122 seconds.");
-    room.kernel("INFO: task kworker/1:2:78 blocked for more than 122 seconds.");
-    room.kernel("INFO: task jbd2/nvme0n1:77 blocked for more than 245 seconds.");
+    assert_eq!(run_check(&mut sampler, &check::TASK_HUNG).await, None, "the kernel has not complained");
+    test_root.kernel("INFO: task jbd2/nvme0n1:77 blocked for more than 122 seconds.");
+    test_root.kernel("INFO: task kworker/1:2:78 blocked for more than 122 seconds.");
+    test_root.kernel("INFO: task jbd2/nvme0n1:77 blocked for more than 245 seconds.");
     status(78, "D (disk sleep)", 9);
     for _ in 0..3 {
-        let said = look(&mut sampler, &check::TASK_HUNG).await.unwrap();
-        assert_eq!(said, "task jbd2/nvme0n1 (77) is blocked in the kernel and 1 more");
+        let message = run_check(&mut sampler, &check::TASK_HUNG).await.unwrap();
+        assert_eq!(message, "task jbd2/nvme0n1 (77) is blocked in the kernel and 1 more");
     }
     // The task has run in between, and now waits for something else.
     status(77, "D (disk sleep)", 6);
-    let said = look(&mut sampler, &check::TASK_HUNG).await.unwrap();
-    assert_eq!(said, "task kworker/1:2 (78) is blocked in the kernel");
-    let mut again = room.sampler();
-    assert!(look(&mut again, &check::TASK_HUNG).await.is_some(), "a restart reads the kernel's log again");
+    let message = run_check(&mut sampler, &check::TASK_HUNG).await.unwrap();
+    assert_eq!(message, "task kworker/1:2 (78) is blocked in the kernel");
+    let mut again = test_root.sampler();
+    assert!(run_check(&mut again, &check::TASK_HUNG).await.is_some(), "a restart reads the kernel's log again");
     for ended in [false, true] {
         status(78, "S (sleeping)", 9);
         if ended {
-            fs::remove_dir_all(room.0.path().join("proc/78")).unwrap();
+            fs::remove_dir_all(test_root.0.path().join("proc/78")).unwrap();
         }
-        assert_eq!(look(&mut sampler, &check::TASK_HUNG).await, None);
+        assert_eq!(run_check(&mut sampler, &check::TASK_HUNG).await, None);
     }
 }
 
 #[tokio::test]
 async fn sampler_reports_accelerator_when_it_left_the_pci_bus() {
-    let room = Room::new();
+    let test_root = TestRoot::new();
     let device = |name: &str, vendor: &str, kind: &str, class: &str, config: &[u8]| {
         let folder = format!("sys/bus/pci/devices/{name}");
         let fields = [("vendor", vendor), ("device", kind), ("class", class)];
-        fields.iter().for_each(|(field, text)| room.write(&format!("{folder}/{field}"), &format!("{text}\n")));
-        fs::write(room.0.path().join(&folder).join("config"), config).unwrap();
+        fields.iter().for_each(|(field, text)| test_root.write(&format!("{folder}/{field}"), &format!("{text}\n")));
+        fs::write(test_root.0.path().join(&folder).join("config"), config).unwrap();
     };
     device("0000:00:1e.0", "0x10de", "0x2237", "0x030200", &[0xde, 0x10, 0x37, 0x22, 0]);
     device("0000:00:1f.0", "0x1d0f", "0x7164", "0x088000", &[0x0f, 0x1d, 0x64, 0x71, 0]);
     device("0000:00:03.0", "0x1d0f", "0xec20", "0x020000", &[0xff; 8]);
-    let mut sampler = room.sampler();
+    let mut sampler = test_root.sampler();
     for check in [check::NVIDIA_LOST, check::NEURON_LOST] {
-        assert_eq!(look(&mut sampler, &check).await, None);
+        assert_eq!(run_check(&mut sampler, &check).await, None);
     }
-    fs::write(room.0.path().join("sys/bus/pci/devices/0000:00:1e.0/config"), [0xff; 8]).unwrap();
-    fs::remove_dir_all(room.0.path().join("sys/bus/pci/devices/0000:00:1f.0")).unwrap();
-    let said = look(&mut sampler, &check::NVIDIA_LOST).await.unwrap();
-    assert_eq!(said, "1 of 1 devices do not respond: 0000:00:1e.0");
-    assert!(look(&mut sampler, &check::NEURON_LOST).await.is_some());
+    fs::write(test_root.0.path().join("sys/bus/pci/devices/0000:00:1e.0/config"), [0xff; 8]).unwrap();
+    fs::remove_dir_all(test_root.0.path().join("sys/bus/pci/devices/0000:00:1f.0")).unwrap();
+    let message = run_check(&mut sampler, &check::NVIDIA_LOST).await.unwrap();
+    assert_eq!(message, "1 of 1 devices do not respond: 0000:00:1e.0");
+    assert!(run_check(&mut sampler, &check::NEURON_LOST).await.is_some());
 }

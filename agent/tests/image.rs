@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::api::Api;
 use crate::machine::{INSTANCE, Machine, NAME, node};
-use systemd_room::{Layer, System};
+use systemd_container::{Layer, System};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const STAGING: &str = "opt/staging";
@@ -63,10 +63,10 @@ fn script(system: &System, command: &[&str]) -> (bool, String) {
 
 fn provisioned(mode: &str) -> System {
     let system = machine_of_eks();
-    let (well, said) = script(&system, &["/opt/provision", &format!("/{STAGING}"), mode]);
-    assert!(well && said.ends_with(&format!("provision: kerf-agent is installed, mode {mode}\n")), "{said}");
-    let (well, said) = script(&system, &["/opt/verify", mode]);
-    assert!(well, "{said}");
+    let (well, output) = script(&system, &["/opt/provision", &format!("/{STAGING}"), mode]);
+    assert!(well && output.ends_with(&format!("provision: kerf-agent is installed, mode {mode}\n")), "{output}");
+    let (well, output) = script(&system, &["/opt/verify", mode]);
+    assert!(well, "{output}");
     system
 }
 
@@ -76,7 +76,7 @@ async fn image_in_observe_mode_boots_to_a_node_with_open_gates() {
         return;
     }
     let image = provisioned("observe").image(IMAGE);
-    let (api, machine) = (Api::start().await, Machine::told_to_join().await);
+    let (api, machine) = (Api::start().await, Machine::ready_to_join().await);
     machine.join(&api);
     api.put_node(node(INSTANCE));
     for path in ["var/lib/kubelet/kubeconfig", "etc/eks/kubelet/environment"] {
@@ -102,7 +102,7 @@ async fn image_in_bootstrap_mode_boots_to_a_running_kubelet() {
         return;
     }
     let image = provisioned("bootstrap").image(IMAGE);
-    let machine = Machine::told_to_join().await;
+    let machine = Machine::ready_to_join().await;
     let system = System::boot(image.with_metadata(machine.endpoint()));
     system.until(BOOTSTRAP, "ActiveState", |state| state == "active");
     assert_eq!(system.property(BOOTSTRAP, "StatusText"), format!("started kubelet as {NAME}"));
@@ -117,10 +117,10 @@ fn verify_rejects_an_image_with_a_fault() {
         return;
     }
     let system = machine_of_eks();
-    let (well, said) = script(&system, &["/opt/provision", &format!("/{STAGING}"), "both"]);
-    assert!(!well && said.contains("`both` is neither observe nor bootstrap"), "{said}");
-    let (well, said) = script(&system, &["/opt/provision", &format!("/{STAGING}"), "bootstrap"]);
-    assert!(well, "{said}");
+    let (well, output) = script(&system, &["/opt/provision", &format!("/{STAGING}"), "both"]);
+    assert!(!well && output.contains("`both` is neither observe nor bootstrap"), "{output}");
+    let (well, output) = script(&system, &["/opt/provision", &format!("/{STAGING}"), "bootstrap"]);
+    assert!(well, "{output}");
 
     let unit = "/usr/lib/systemd/system/kerf-agent.service";
     let rows: [(&str, &str, &str); 9] = [
@@ -142,15 +142,15 @@ fn verify_rejects_an_image_with_a_fault() {
         ("echo 'mode: [' > /etc/kerf/agent.yaml", "echo 'mode: bootstrap' > /etc/kerf/agent.yaml", "MEND  settings"),
         ("install -D /dev/null /var/lib/kerf/journal.json", "rm -r /var/lib/kerf", "it belongs to another node"),
     ];
-    for (fault, cure, says) in rows {
+    for (fault, cure, expected) in rows {
         let shell = |line: &str| assert!(script(&system, &["sh", "-c", line]).0, "{line}");
         shell(fault);
-        let (well, said) = script(&system, &["/opt/verify", "bootstrap"]);
-        assert!(!well && said.contains(says), "{fault}: {said}");
+        let (well, output) = script(&system, &["/opt/verify", "bootstrap"]);
+        assert!(!well && output.contains(expected), "{fault}: {output}");
         shell(cure);
     }
-    let (well, said) = script(&system, &["/opt/verify", "bootstrap"]);
-    assert!(well, "{said}");
-    let (well, said) = script(&system, &["/opt/verify", "observe"]);
-    assert!(!well && said.contains("does not say mode observe"), "{said}");
+    let (well, output) = script(&system, &["/opt/verify", "bootstrap"]);
+    assert!(well, "{output}");
+    let (well, output) = script(&system, &["/opt/verify", "observe"]);
+    assert!(!well && output.contains("does not say mode observe"), "{output}");
 }

@@ -6,7 +6,7 @@ mod asking;
 mod boot;
 mod choice;
 mod ec2;
+mod fixture;
 mod links;
 mod program;
 mod sources;
-mod stage;

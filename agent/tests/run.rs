@@ -5,39 +5,39 @@
 
 #[path = "run/aemm.rs"]
 mod aemm;
-#[path = "run/asked.rs"]
-mod asked;
 #[path = "run/client.rs"]
 mod client;
 #[path = "run/decisions.rs"]
 mod decisions;
+#[path = "run/drain_owner.rs"]
+mod drain_owner;
+#[path = "run/drain_scenarios.rs"]
+mod drain_scenarios;
 #[path = "run/faults.rs"]
 mod faults;
 #[path = "run/gates.rs"]
 mod gates;
-#[path = "run/hands.rs"]
-mod hands;
 #[path = "run/health.rs"]
 mod health;
-#[path = "run/ledger.rs"]
-mod ledger;
 #[path = "run/local.rs"]
 mod local;
 #[path = "run/logind.rs"]
 mod logind;
 #[path = "run/memory.rs"]
 mod memory;
+#[path = "run/notice_store.rs"]
+mod notice_store;
 #[path = "run/notices.rs"]
 mod notices;
-#[path = "../../crates/drain/tests/stories/play.rs"]
-mod play;
+#[path = "run/requested_drain.rs"]
+mod requested_drain;
+#[path = "../../crates/drain/tests/scenarios/runner.rs"]
+mod runner;
 #[path = "run/scaling.rs"]
 mod scaling;
 #[path = "run/sequences.rs"]
 mod sequences;
-#[path = "run/stories.rs"]
-mod stories;
-#[path = "run/told.rs"]
-mod told;
+#[path = "run/settings_sources.rs"]
+mod settings_sources;
 #[path = "run/whole.rs"]
 mod whole;

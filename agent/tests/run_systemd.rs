@@ -9,7 +9,7 @@ use crate::api::{Api, until};
 use crate::machine::{INSTANCE, Machine, NAME, node};
 
 /// Adds the messages that systemd received since the previous call to `all`.
-fn hear(socket: &UnixDatagram, all: &mut Vec<String>) {
+fn receive_all(socket: &UnixDatagram, all: &mut Vec<String>) {
     let mut buffer = [0; 4096];
     while let Ok(length) = socket.recv(&mut buffer) {
         let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
@@ -34,11 +34,11 @@ async fn run_notifies_systemd_of_readiness_status_and_stop() {
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     let mut waits_for = async |line: &str| {
         until(line, || {
-            hear(&socket, &mut said);
-            said.iter().any(|it| it.starts_with(line)).then_some(())
+            receive_all(&socket, &mut messages);
+            messages.iter().any(|it| it.starts_with(line)).then_some(())
         })
         .await;
     };

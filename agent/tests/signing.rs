@@ -44,7 +44,7 @@ fn pairs(owned: &[(String, String)]) -> Vec<(&str, &str)> {
 }
 
 /// Signs the same request with AWS's signer.
-fn judge(case: &Case, url: &str, place: SignatureLocation) -> SigningInstructions {
+fn sign_with_sdk(case: &Case, url: &str, place: SignatureLocation) -> SigningInstructions {
     let keys = &case.keys;
     let identity: Identity =
         Credentials::new(&keys.access_key, &keys.secret_key, keys.session_token.clone(), None, "test").into();
@@ -80,12 +80,12 @@ proptest! {
         let url = if plain.is_empty() { "https://sts.example.com/".to_owned() } else { format!("https://sts.example.com/?{plain}") };
 
         let ours: std::collections::BTreeMap<_, _> = signer.headers(&request, now).into_iter().collect();
-        let theirs = judge(&case, &url, SignatureLocation::Headers);
+        let theirs = sign_with_sdk(&case, &url, SignatureLocation::Headers);
         let theirs = theirs.headers().map(|(name, value)| (name, value.to_owned())).collect();
         prop_assert_eq!(ours, theirs);
 
         let ours = signer.presigned(&request, Duration::from_secs(60), now);
-        let theirs = judge(&case, &url, SignatureLocation::QueryParams);
+        let theirs = sign_with_sdk(&case, &url, SignatureLocation::QueryParams);
         let signature = theirs.params().iter().find(|(name, _)| *name == "X-Amz-Signature").expect("a signature");
         prop_assert!(ours.ends_with(&format!("&X-Amz-Signature={}", signature.1)), "{}", ours);
         for (name, value) in theirs.params() {

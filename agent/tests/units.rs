@@ -13,7 +13,7 @@ use hyper::Method;
 
 use crate::api::{Api, status, until};
 use crate::machine::{INSTANCE, Machine, NAME, USER_DATA, node};
-use systemd_room::{Layer, System};
+use systemd_container::{Layer, System};
 
 const RUN: &str = "kerf-agent.service";
 const BOOTSTRAP: &str = "kerf-agent-bootstrap.service";
@@ -29,7 +29,7 @@ fn layer(imds: &str) -> Layer {
 /// Returns a system whose bootstrap was done before, with a registered Node. Only `kerf-agent.service` is started.
 async fn guarded(settings: &str) -> (Api, Machine, System) {
     let api = Api::start().await;
-    let machine = Machine::told_to_join().await;
+    let machine = Machine::ready_to_join().await;
     machine.join(&api);
     machine.cni();
     api.put_node(node(INSTANCE));
@@ -56,7 +56,7 @@ async fn units_start_kubelet_and_agent_at_boot() {
     if !System::is_available() {
         return;
     }
-    let machine = Machine::told_to_join().await;
+    let machine = Machine::ready_to_join().await;
     let system = System::boot(layer(machine.endpoint()));
     system.systemctl(&["preset", BOOTSTRAP, RUN]);
     assert_eq!(system.property(RUN, "UnitFileState"), "enabled");
@@ -81,7 +81,7 @@ async fn bootstrap_unit_waits_and_continues_when_user_data_is_fixed() {
     if !System::is_available() {
         return;
     }
-    let machine = Machine::told_to_join().await;
+    let machine = Machine::ready_to_join().await;
     machine.answer("user-data", 200, "kind: NodeConfig\nspec: [");
     let system = System::boot(layer(machine.endpoint()));
     system.systemctl(&["start", "--no-block", BOOTSTRAP]);
@@ -113,8 +113,8 @@ async fn agent_unit_restarts_after_a_crash_or_a_hang() {
     system.until(RUN, "NRestarts", |count| count == "2");
     until("a start after the hang", || (starts() > before).then_some(())).await;
     system.until(RUN, "StatusText", guarding);
-    let said = system.said_by_systemd(RUN);
-    assert!(said.iter().any(|line| line.contains("Watchdog timeout")), "{said:?}");
+    let text = system.systemd_messages(RUN);
+    assert!(text.iter().any(|line| line.contains("Watchdog timeout")), "{text:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -160,8 +160,8 @@ async fn agent_unit_delays_shutdown_until_drain_ends() {
     assert!(system.run(&["systemctl", "poweroff"]).status.success());
     until("the first pod's end", || (!api.state().pods.contains_key("pod-a")).then_some(())).await;
     let manager = ["org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager"];
-    let told = system.run(&[&["busctl", "get-property"], &manager[..], &["PreparingForShutdown"]].concat());
-    assert_eq!(String::from_utf8_lossy(&told.stdout).trim(), "b true", "logind goes down, and waits for us");
+    let reported = system.run(&[&["busctl", "get-property"], &manager[..], &["PreparingForShutdown"]].concat());
+    assert_eq!(String::from_utf8_lossy(&reported.stdout).trim(), "b true", "logind goes down, and waits for us");
     assert!(delays_shutdown(&system), "a pod is still here");
     api.script("b", []);
     until("an empty node", || api.state().pods.is_empty().then_some(())).await;
@@ -200,11 +200,11 @@ async fn units_pass_systemd_analyze_verify_and_security() {
         let threshold = format!("--threshold={ceiling}");
         for arguments in [vec!["verify", "--man=no"], vec!["security", "--offline=true", "--no-pager", &threshold]] {
             let output = system.run(&[&["systemd-analyze"], arguments.as_slice(), &[&path]].concat());
-            let said = [output.stdout, output.stderr].concat();
-            let said = String::from_utf8_lossy(&said);
-            assert!(output.status.success(), "{unit}: {arguments:?}: {said}");
+            let text = [output.stdout, output.stderr].concat();
+            let text = String::from_utf8_lossy(&text);
+            assert!(output.status.success(), "{unit}: {arguments:?}: {text}");
             // systemd reports and ignores a line that it does not understand: the command succeeds.
-            let warnings: Vec<&str> = said.lines().filter(|line| line.contains(&format!("{path}:"))).collect();
+            let warnings: Vec<&str> = text.lines().filter(|line| line.contains(&format!("{path}:"))).collect();
             assert!(warnings.is_empty(), "{unit}: {arguments:?}: {warnings:?}");
         }
     }

@@ -91,8 +91,8 @@ fn provisioner() -> impl Strategy<Value = String> {
         ],
         0..=4,
     );
-    let lives = (any::<Option<u16>>(), any::<Option<u16>>(), prop::option::of(any::<bool>()));
-    (requirements, lives).prop_map(|(requirements, (empty, expired, consolidation))| {
+    let lifetimes = (any::<Option<u16>>(), any::<Option<u16>>(), prop::option::of(any::<bool>()));
+    (requirements, lifetimes).prop_map(|(requirements, (empty, expired, consolidation))| {
         let mut text = "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: a}\nspec:\n  providerRef: {name: a}\n".to_owned();
         if !requirements.is_empty() {
             text.push_str(&format!("  requirements:\n{}", requirements.concat()));
@@ -117,13 +117,13 @@ fn meant(old: &Value, new: &Value) -> Result<(), String> {
         (_, Some(seconds)) => format!("{seconds}s"),
         _ => "Never".to_owned(),
     };
-    let said = [
+    let options = [
         (pool["template"]["spec"]["expireAfter"].as_str(), expiry),
         (pool["disruption"]["consolidateAfter"].as_str(), after),
     ];
-    for (said, meant) in said {
-        if said != Some(meant.as_str()) {
-            return Err(format!("{said:?}, but {meant} was meant"));
+    for (options, meant) in options {
+        if options != Some(meant.as_str()) {
+            return Err(format!("{options:?}, but {meant} was meant"));
         }
     }
     let keys: Vec<&str> = pool["template"]["spec"]["requirements"]

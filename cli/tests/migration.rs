@@ -169,8 +169,8 @@ fn adopt_reports_the_holder_of_the_lease() {
     let place = tempfile::tempdir().unwrap();
     let (code, report, err) = run(place.path(), "kerf adopt --check", &api_server(lease("karpenter-7d9f_0001")));
     assert_eq!(code, 0, "{report}{err}");
-    let said = "Lease kube-system/karpenter-leader-election: was last held by karpenter-7d9f_0001, renewed 2026-11-22T10:00:00";
-    assert!(report.contains(said), "{report}");
+    let line = "Lease kube-system/karpenter-leader-election: was last held by karpenter-7d9f_0001, renewed 2026-11-22T10:00:00";
+    assert!(report.contains(line), "{report}");
     let (_, report, _) = run(place.path(), "kerf adopt --check", &api_server(lease("")));
     assert!(!report.contains("Lease"), "released, without a holder: {report}");
 }

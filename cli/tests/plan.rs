@@ -13,7 +13,7 @@ fn cases() -> PathBuf {
 }
 
 /// Returns the folder of the first example in README.md.
-fn shop() -> PathBuf {
+fn application() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/shop")
 }
 
@@ -44,10 +44,10 @@ fn documents(folder: &Path) -> Vec<String> {
 
 #[test]
 fn plan_does_not_depend_on_file_order_or_format() {
-    let expected = plan(&shop(), &[], &[]);
+    let expected = plan(&application(), &[], &[]);
     assert_eq!(expected.code, 0, "{}", expected.stderr);
     assert!(json(&expected)["nodeClaims"].as_array().unwrap().len() > 3);
-    let documents = documents(&shop());
+    let documents = documents(&application());
     let folder = tempfile::tempdir().unwrap();
     for (number, document) in documents.iter().rev().enumerate() {
         std::fs::write(folder.path().join(format!("{number:02}.yml")), document).unwrap();
@@ -66,8 +66,8 @@ fn plan_does_not_depend_on_file_order_or_format() {
 }
 
 #[test]
-fn plan_places_all_pods_of_the_shop_within_80_columns() {
-    let answer = kerf(&shop(), &["plan", "."], "", &[]);
+fn plan_places_all_pods_of_an_app_within_80_columns() {
+    let answer = kerf(&application(), &["plan", "."], "", &[]);
     assert_eq!(answer.code, 0, "{}", answer.stderr);
     assert!(answer.stdout.contains(", 20 pods placed, 0 unschedulable\n"), "{}", answer.stdout);
     for line in answer.stdout.lines() {
@@ -95,7 +95,7 @@ fn flags_take_precedence_over_the_environment() {
 #[test]
 fn cost_rises_when_the_memory_overhead_rises() {
     let ask = |environment: &[(&str, &str)]| {
-        let answer = json(&plan(&shop(), &["--region", "us-west-2"], environment));
+        let answer = json(&plan(&application(), &["--region", "us-west-2"], environment));
         (answer["cost"]["after"].clone(), answer["warnings"].clone())
     };
     let (usual, warnings) = ask(&[]);

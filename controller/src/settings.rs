@@ -351,9 +351,12 @@ mod tests {
             "--min-values-policy=BestEffort",
             "--feature-gates=StaticCapacity=true,NodeRepair=true,SpotToSpotConsolidation=true",
         ];
-        let wished = planning(&flags);
-        assert_eq!((wished.preferences, wished.min_values), (PreferencePolicy::Ignore, MinValuesPolicy::BestEffort));
-        assert!(wished.static_pools && wished.node_repair && wished.spot_to_spot);
+        let settings = planning(&flags);
+        assert_eq!(
+            (settings.preferences, settings.min_values),
+            (PreferencePolicy::Ignore, MinValuesPolicy::BestEffort)
+        );
+        assert!(settings.static_pools && settings.node_repair && settings.spot_to_spot);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-// AWS's own stand-in for the instance metadata service, as an independent judge of what the agent reads there. Its module has
+// AWS's own stand-in for the instance metadata service, as an independent reference for what the agent reads there. Its module has
 // no program that can be installed from outside; this is one.
 package main
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use serde_json::Value;
-use world::helm::{Helm, Version};
+use testbed::helm::{Helm, Version};
 
 /// Returns definitions by name, each as a pair of the definition without annotations, and the annotations.
 fn rendered(version: Version, arguments: &[&str]) -> Result<BTreeMap<String, (Value, Value)>> {

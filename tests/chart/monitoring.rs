@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, ensure};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
-use world::helm::{Helm, Version};
+use testbed::helm::{Helm, Version};
 
 const RULE: &str = "--set=kerf.monitoring.prometheusRule.enabled=true";
 const DASHBOARDS: &str = "--set=kerf.monitoring.dashboards.enabled=true";

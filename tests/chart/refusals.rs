@@ -1,7 +1,7 @@
 //! Invalid, contradictory or unsupported values: Helm fails with an error that names the value and the fix.
 
 use anyhow::{Context, Result, ensure};
-use world::helm::{Helm, Version};
+use testbed::helm::{Helm, Version};
 
 /// Arguments of Helm, and parts of the expected error.
 const ROWS: &[(&[&str], &[&str])] = &[
@@ -60,12 +60,12 @@ const ROWS: &[(&[&str], &[&str])] = &[
 fn chart_rejects_each_invalid_value_with_its_error() -> Result<()> {
     for version in Version::ALL {
         let helm = Helm::find(version)?;
-        for (given, words) in ROWS {
+        for (given, parts) in ROWS {
             let arguments = [&super::LEAST[..], *given].concat();
             let outcome = helm.render(&Helm::chart("chart"), &arguments);
-            let said = outcome.err().with_context(|| format!("{version:?} takes {given:?}"))?.to_string();
-            for word in *words {
-                ensure!(said.contains(word), "{version:?} says of {given:?}, without {word:?}:\n{said}");
+            let message = outcome.err().with_context(|| format!("{version:?} takes {given:?}"))?.to_string();
+            for part in *parts {
+                ensure!(message.contains(part), "{version:?} says of {given:?}, without {part:?}:\n{message}");
             }
         }
     }

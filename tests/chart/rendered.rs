@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
-use world::helm::{Helm, Version};
+use testbed::helm::{Helm, Version};
 
 fn render(version: Version, arguments: &[&str]) -> Result<Vec<DynamicObject>> {
     Helm::find(version)?.render(&Helm::chart("chart"), arguments)
@@ -50,15 +50,15 @@ fn chart_passes_lint_and_renders_the_same_with_both_helms() -> Result<()> {
 /// Control planes of tests and demo read the chart's RBAC from a file, so that they need no Helm.
 #[test]
 fn rights_of_control_planes_match_rbac_of_the_chart() -> Result<()> {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("world/controlplane/rights.json");
-    let rendered = world::controlplane::render_rights()?;
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testbed/controlplane/rights.json");
+    let rendered = testbed::controlplane::render_rights()?;
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, &rendered)?;
     }
     let found = std::fs::read_to_string(&path)?;
     ensure!(
         found == rendered,
-        "tests/world/controlplane/rights.json is stale: run `make bless` and review the difference"
+        "tests/testbed/controlplane/rights.json is stale: run `make bless` and review the difference"
     );
     Ok(())
 }

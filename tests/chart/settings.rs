@@ -9,7 +9,7 @@ use clap::{CommandFactory, Parser};
 use controller::settings::{Args, Settings};
 use planner::{MinValuesPolicy, PreferencePolicy};
 use serde_json::Value;
-use world::helm::{Helm, Version};
+use testbed::helm::{Helm, Version};
 
 /// Region, for tests without an environment variable for the region.
 const REGION: &str = "--set=kerf.region=us-west-2";
@@ -63,8 +63,9 @@ fn chart_values_set_the_same_settings_as_in_karpenter() -> Result<()> {
 #[test]
 fn chart_defaults_equal_defaults_of_the_controller() -> Result<()> {
     let found = settings(&environment(&[&super::LEAST[..], &[REGION]].concat())?)?;
-    let told = [("CLUSTER_NAME", "prod"), ("AWS_REGION", "us-west-2")].map(|(name, value)| (name.into(), value.into()));
-    let own = settings(&told.into_iter().collect())?;
+    let given =
+        [("CLUSTER_NAME", "prod"), ("AWS_REGION", "us-west-2")].map(|(name, value)| (name.into(), value.into()));
+    let own = settings(&given.into_iter().collect())?;
     ensure!(format!("{found:?}") == format!("{own:?}"), "{found:?} instead of {own:?}");
     Ok(())
 }

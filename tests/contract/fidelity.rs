@@ -9,7 +9,7 @@ use cloud::{
     LaunchTemplateRequest, MetadataOptions, Placement, ReservationSpecification, SpotPrice, Tags,
 };
 
-use world::ec2wire::{Ec2Wire, Fault};
+use testbed::ec2wire::{Ec2Wire, Fault};
 
 use super::{Line, fake, launchable, settings, subnets};
 

@@ -18,10 +18,10 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
+use testbed::eventually;
+use testbed::linters;
+use testbed::process::{Process, RunFolder};
 use tokio::net::TcpStream;
-use world::eventually;
-use world::judges;
-use world::process::{Process, RunFolder};
 
 use super::REGION;
 
@@ -58,7 +58,7 @@ impl Moto {
         command.args(["-H", "127.0.0.1", "-p", "0"]).envs(environment.iter().copied());
         let mut process = Process::spawn("moto", command, &folder.log("moto"))?;
         let url = eventually("moto to listen", START, async || {
-            ensure!(process.ended()?.is_none(), "{}", process.obituary());
+            ensure!(process.ended()?.is_none(), "{}", process.exit_report());
             Ok(listening(&process.log_tail(20)))
         })
         .await?;
@@ -149,7 +149,7 @@ fn listening(log: &str) -> Option<String> {
 
 /// Returns the path of the server, which is installed when it is missing.
 fn install() -> Result<PathBuf> {
-    Ok(judges::python_programs("moto")?.join("moto_server"))
+    Ok(linters::python_programs("moto")?.join("moto_server"))
 }
 
 /// moto with one error corrected. For a missing launch template EC2 reports that the template does not exist, but moto reports

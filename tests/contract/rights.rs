@@ -10,7 +10,7 @@ use cloud::Cloud;
 use cloud::policy::{NODE_POLICIES, Policy, RETENTION, RULES, Rule};
 use controller::informer::interruption::message::{Message, parse};
 use serde_json::{Value, json};
-use world::judges;
+use testbed::linters;
 
 use super::moto::Moto;
 use super::{REGION, settings};
@@ -23,7 +23,7 @@ fn rights() -> PathBuf {
 }
 
 fn filled(text: &str) -> String {
-    let words = [
+    let placeholders = [
         ("${CLUSTER}", CLUSTER),
         ("${REGION}", REGION),
         ("${ACCOUNT}", ACCOUNT),
@@ -31,7 +31,7 @@ fn filled(text: &str) -> String {
         ("${NODE_ROLE}", "KarpenterNodeRole-kerf"),
         ("${QUEUE}", CLUSTER),
     ];
-    words.iter().fold(text.to_owned(), |text, (placeholder, word)| text.replace(placeholder, word))
+    placeholders.iter().fold(text.to_owned(), |text, (placeholder, word)| text.replace(placeholder, word))
 }
 
 fn document(policy: Policy) -> Value {
@@ -42,13 +42,13 @@ fn document(policy: Policy) -> Value {
 fn run(command: &mut Command) -> String {
     let keys = [("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test"), ("AWS_DEFAULT_REGION", REGION)];
     let output = command.envs(keys).env("AWS_EC2_METADATA_DISABLED", "true").output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {}{told}", String::from_utf8_lossy(&output.stdout));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}{errors}", String::from_utf8_lossy(&output.stdout));
     String::from_utf8(output.stdout).unwrap()
 }
 
 fn script(name: &str) -> Command {
-    let mut command = Command::new(judges::python_programs("moto").unwrap().join("python3"));
+    let mut command = Command::new(linters::python_programs("moto").unwrap().join("python3"));
     command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("rights").join(name));
     command
 }
@@ -110,7 +110,7 @@ fn detail(rule: &Rule) -> Value {
 
 #[test]
 fn rights_pass_cfn_lint_and_policy_lint() {
-    let programs = judges::python_programs("judges").unwrap();
+    let programs = linters::python_programs("linters").unwrap();
     run(Command::new(programs.join("cfn-lint"))
         .arg("--non-zero-exit-code")
         .arg("informational")
@@ -169,7 +169,7 @@ async fn cloudformation_supports_irsa_and_omits_queue_when_disabled() {
 #[tokio::test]
 #[ignore = "run by make e2e"]
 async fn terraform_creates_policies_and_queue_of_the_tables() {
-    let Some((terraform, plugins)) = judges::on_path("terraform").zip(std::env::var_os("KERF_TERRAFORM_PLUGINS"))
+    let Some((terraform, plugins)) = linters::on_path("terraform").zip(std::env::var_os("KERF_TERRAFORM_PLUGINS"))
     else {
         skip::report("no terraform on the path, or KERF_TERRAFORM_PLUGINS is not set");
         return;
@@ -217,15 +217,15 @@ async fn rules_send_messages_that_the_controller_parses() {
     stack(&moto.url(), &[]);
     let cloud = AwsCloud::connect(&settings(&moto.url())).await;
     let queue = cloud.queue_url(CLUSTER).await.unwrap();
-    let tell = |source: &str, detail_type: &str, detail: Value| {
+    let publish = |source: &str, detail_type: &str, detail: Value| {
         run(script("notice.py").args([&moto.url(), source, detail_type, &detail.to_string()]));
     };
-    tell("aws.ec2", "EC2 Instance State-change Notification", json!({"instance-id": "i-1", "state": "running"}));
-    tell("aws.health", "AWS Health Event", json!({"service": "RDS", "eventTypeCategory": "scheduledChange"}));
+    publish("aws.ec2", "EC2 Instance State-change Notification", json!({"instance-id": "i-1", "state": "running"}));
+    publish("aws.health", "AWS Health Event", json!({"service": "RDS", "eventTypeCategory": "scheduledChange"}));
     let queued = &facts(&moto.url())["queues"][0]["ApproximateNumberOfMessages"];
     assert_eq!(queued, "0", "nothing that ends no instance");
     for rule in RULES {
-        tell(rule.source, rule.detail_type, detail(rule));
+        publish(rule.source, rule.detail_type, detail(rule));
         let messages = cloud.receive_messages(&queue).await.unwrap();
         let [message] = messages.as_slice() else { panic!("{}: {messages:?}", rule.name) };
         let read = parse(&message.body).unwrap();

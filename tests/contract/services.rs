@@ -9,7 +9,7 @@ use cloud::{
     ReservationFilter, RunInstancesProbe, StatusEvent,
 };
 use serde_json::json;
-use world::ec2wire::Fault;
+use testbed::ec2wire::Fault;
 
 use super::moto::Moto;
 use super::{Line, discovery, launchable, settings, subnets};
@@ -156,7 +156,7 @@ async fn instance_statuses_returns_impaired_instances_and_events() {
         line.fake.tick();
         Ok(line.fake.machines().iter().all(|it| it.instance.state == "running").then_some(()))
     };
-    world::eventually("three running instances", std::time::Duration::from_secs(120), all_run).await.unwrap();
+    testbed::eventually("three running instances", std::time::Duration::from_secs(120), all_run).await.unwrap();
     let event = StatusEvent {
         code: text("instance-retirement"),
         description: text("going"),
@@ -185,7 +185,7 @@ fn refusal<T: std::fmt::Debug>(answer: Result<T, CloudError>) -> (ErrorKind, Str
 
 /// Creates, reads and deletes an instance profile. The roles must exist. With `by_moto` the function skips the calls that moto
 /// 5.2.5 cannot answer (see [`MOTO_LACKS`]).
-async fn an_instance_profile_lives(cloud: &AwsCloud, role: &str, other: &str, by_moto: bool) {
+async fn instance_profile_has_a_lifecycle(cloud: &AwsCloud, role: &str, other: &str, by_moto: bool) {
     let request =
         InstanceProfileRequest { name: text("kerf_1"), path: text("/karpenter/us-west-2/kerf/u/"), tags: discovery() };
     assert_eq!(cloud.instance_profile("kerf_1").await.unwrap(), None);
@@ -222,7 +222,7 @@ async fn an_instance_profile_lives(cloud: &AwsCloud, role: &str, other: &str, by
 async fn instance_profile_calls_match_iam_on_the_fake() {
     let line = Line::new().await;
     line.fake.add_role("other");
-    an_instance_profile_lives(&line.aws, "KarpenterNodeRole-kerf", "other", false).await;
+    instance_profile_has_a_lifecycle(&line.aws, "KarpenterNodeRole-kerf", "other", false).await;
 }
 
 /// Calls that moto 5.2.5 does not support, by Kerf's names. [`moto_supports_iam_sqs_and_eks_except_listed_calls`] checks the
@@ -240,7 +240,7 @@ async fn moto_supports_iam_sqs_and_eks_except_listed_calls() {
     for role in ["nodes", "other"] {
         moto.create_role(role).await.unwrap();
     }
-    an_instance_profile_lives(&cloud, "nodes", "other", true).await;
+    instance_profile_has_a_lifecycle(&cloud, "nodes", "other", true).await;
     assert_eq!(cloud.queue_url("kerf").await.unwrap_err().kind, ErrorKind::NotFound);
     moto.sqs("CreateQueue", json!({"QueueName": "kerf"})).await.unwrap();
     let url = cloud.queue_url("kerf").await.unwrap();

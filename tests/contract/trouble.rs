@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws::{AwsCloud, Settings};
 use cloud::{Cloud, CloudError, ErrorKind, Instance};
 use http::StatusCode;
-use world::ec2wire::Fault;
+use testbed::ec2wire::Fault;
 
 use super::{Line, launchable, settings};
 

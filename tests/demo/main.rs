@@ -1,12 +1,12 @@
-//! Demo: the whole life of a pending pod and its node, on real components. `make demo` starts it.
+//! Demo: the whole lifecycle of a pending pod and its node, on real components. `make demo` starts it.
 
-mod look;
-mod story;
-mod teller;
+mod cluster;
+mod reporter;
+mod sections;
 
 use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    story::tell(std::env::var("KEEP").is_ok_and(|keep| keep == "1")).await
+    sections::run(std::env::var("KEEP").is_ok_and(|keep| keep == "1")).await
 }

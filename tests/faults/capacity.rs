@@ -6,21 +6,21 @@ use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool, annotation, conditio
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use world::eventually;
+use testbed::eventually;
 
-use super::scene::{LIMIT, Scene, play};
+use super::fixture::{Fixture, LIMIT, run};
 
 /// Returns the NodeClaims of a NodePool that are not being deleted.
-async fn claims_of(scene: &Scene, pool: &str) -> Result<Vec<NodeClaim>> {
-    let mut claims = scene.claims().await?;
+async fn claims_of(fixture: &Fixture, pool: &str) -> Result<Vec<NodeClaim>> {
+    let mut claims = fixture.claims().await?;
     claims.retain(|claim| claim.labels().get(label::NODEPOOL).is_some_and(|found| found == pool));
     Ok(claims)
 }
 
 /// Waits for `count` initialized NodeClaims of a NodePool.
-async fn initialized(scene: &Scene, pool: &str, count: usize) -> Result<Vec<NodeClaim>> {
+async fn initialized(fixture: &Fixture, pool: &str, count: usize) -> Result<Vec<NodeClaim>> {
     eventually(&format!("{count} initialized claims of {pool}"), LIMIT, async || {
-        let claims = claims_of(scene, pool).await?;
+        let claims = claims_of(fixture, pool).await?;
         let ready = claims.iter().filter(|claim| claim.is_true(condition::INITIALIZED)).count();
         ensure!(claims.len() == count && ready == count, "{ready} of {} are initialized", claims.len());
         Ok(Some(claims))
@@ -30,7 +30,7 @@ async fn initialized(scene: &Scene, pool: &str, count: usize) -> Result<Vec<Node
 
 #[test]
 fn static_nodepool_replaces_a_deleted_nodeclaim() {
-    play(async |scene| {
+    run(async |fixture| {
         let pool = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "fixed"},
             "spec": {
@@ -45,8 +45,8 @@ fn static_nodepool_replaces_a_deleted_nodeclaim() {
                 }},
             },
         });
-        scene.stage.apply_value(pool).await?;
-        let claims = initialized(scene, "fixed", 2).await?;
+        fixture.environment.apply_value(pool).await?;
+        let claims = initialized(fixture, "fixed", 2).await?;
         for claim in &claims {
             let on_demand =
                 claim.labels().get(label::CAPACITY_TYPE).is_some_and(|one| one == label::CAPACITY_ON_DEMAND);
@@ -55,20 +55,20 @@ fn static_nodepool_replaces_a_deleted_nodeclaim() {
             ensure!(asked == [label::ARCH, label::INSTANCE_TYPE, label::CAPACITY_TYPE], "it asks for {asked:?}");
         }
         let lost = claims[0].name_any();
-        scene.api::<NodeClaim>().delete(&lost, &DeleteParams::default()).await?;
-        let claims = initialized(scene, "fixed", 2).await?;
+        fixture.api::<NodeClaim>().delete(&lost, &DeleteParams::default()).await?;
+        let claims = initialized(fixture, "fixed", 2).await?;
         ensure!(claims.iter().all(|claim| claim.name_any() != lost), "{lost} is still there");
-        let told = scene.api::<NodePool>().get("fixed").await?.status.unwrap_or_default().nodes;
-        ensure!((2..=3).contains(&told), "the pool counts {told} nodes");
-        scene.api::<NodePool>().delete("fixed", &DeleteParams::default()).await?;
+        let reported = fixture.api::<NodePool>().get("fixed").await?.status.unwrap_or_default().nodes;
+        ensure!((2..=3).contains(&reported), "the pool counts {reported} nodes");
+        fixture.api::<NodePool>().delete("fixed", &DeleteParams::default()).await?;
         Ok(())
     });
 }
 
 /// Waits until a condition of the buffer has this reason.
-async fn buffer_says(scene: &Scene, type_: &str, reason: &str) -> Result<CapacityBuffer> {
+async fn wait_for_buffer_condition(fixture: &Fixture, type_: &str, reason: &str) -> Result<CapacityBuffer> {
     eventually(&format!("{type_} with {reason}"), LIMIT, async || {
-        let buffers: Api<CapacityBuffer> = Api::namespaced(scene.client.clone(), "default");
+        let buffers: Api<CapacityBuffer> = Api::namespaced(fixture.client.clone(), "default");
         let buffer = buffers.get("spare").await?;
         let status = buffer.status.clone().unwrap_or_default();
         let found = api::status::find(&status.conditions, type_).context("no such condition")?;
@@ -81,36 +81,37 @@ async fn buffer_says(scene: &Scene, type_: &str, reason: &str) -> Result<Capacit
 /// Capacity exists before it is needed, a new pod uses it, and no event refers to a placeholder pod.
 #[test]
 fn capacity_buffer_launches_capacity_before_pods_need_it() {
-    play(async |scene| {
+    run(async |fixture| {
         let buffer = json!({
             "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer",
             "metadata": {"name": "spare", "namespace": "default"},
             "spec": {"podTemplateRef": {"name": "guest"}, "replicas": 2},
         });
-        scene.stage.apply_value(buffer).await?;
-        buffer_says(scene, condition::READY_FOR_PROVISIONING, reason::POD_TEMPLATE_NOT_FOUND).await?;
-        ensure!(scene.launched().is_empty(), "something was launched for pods that nobody knows");
+        fixture.environment.apply_value(buffer).await?;
+        wait_for_buffer_condition(fixture, condition::READY_FOR_PROVISIONING, reason::POD_TEMPLATE_NOT_FOUND).await?;
+        ensure!(fixture.launched().is_empty(), "something was launched for pods that nobody knows");
         let template = json!({
             "apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "guest", "namespace": "default"},
             "template": {"metadata": {"labels": {"app": "guest"}}, "spec": {
                 "containers": [{"name": "app", "image": "app", "resources": {"requests": {"cpu": "1"}}}],
             }},
         });
-        scene.stage.apply_value(template).await?;
-        buffer_says(scene, condition::READY_FOR_PROVISIONING, reason::RESOLVED).await?;
-        let buffer = buffer_says(scene, condition::PROVISIONING, reason::FITS_EXISTING_CAPACITY).await?;
+        fixture.environment.apply_value(template).await?;
+        wait_for_buffer_condition(fixture, condition::READY_FOR_PROVISIONING, reason::RESOLVED).await?;
+        let buffer =
+            wait_for_buffer_condition(fixture, condition::PROVISIONING, reason::FITS_EXISTING_CAPACITY).await?;
         let status = buffer.status.unwrap_or_default();
         ensure!(status.replicas == Some(2), "{:?} replicas", status.replicas);
         ensure!(status.pod_template_ref.is_some_and(|named| named.name == "guest"), "no template is named");
-        let room = initialized(scene, "default", 1).await?;
-        scene.pod("guest", "1", json!({})).await?;
-        let node = scene.runs("guest").await?;
-        let host = room[0].status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
+        let capacity = initialized(fixture, "default", 1).await?;
+        fixture.pod("guest", "1", json!({})).await?;
+        let node = fixture.runs("guest").await?;
+        let host = capacity[0].status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
         ensure!(node == host, "the pod runs on {node}, the room was on {host}");
-        let buffers: Api<CapacityBuffer> = Api::namespaced(scene.client.clone(), "default");
+        let buffers: Api<CapacityBuffer> = Api::namespaced(fixture.client.clone(), "default");
         buffers.delete("spare", &DeleteParams::default()).await?;
-        let told = scene.events_on("capacity-buffer-").await?;
-        ensure!(told.is_empty(), "events on pods that do not exist: {told:?}");
+        let reported = fixture.events_on("capacity-buffer-").await?;
+        ensure!(reported.is_empty(), "events on pods that do not exist: {reported:?}");
         Ok(())
     });
 }
@@ -126,9 +127,9 @@ fn overlay(name: &str, instance_type: &str, change: &str) -> Value {
 }
 
 /// Waits until `ValidationSucceeded` of an overlay has this reason.
-async fn overlay_says(scene: &Scene, name: &str, reason: &str) -> Result<String> {
+async fn wait_for_overlay_condition(fixture: &Fixture, name: &str, reason: &str) -> Result<String> {
     eventually(&format!("{reason} on overlay {name}"), LIMIT, async || {
-        let overlay = scene.api::<NodeOverlay>().get(name).await?;
+        let overlay = fixture.api::<NodeOverlay>().get(name).await?;
         let found = api::status::find(overlay.conditions(), condition::VALIDATION_SUCCEEDED).context("no condition")?;
         ensure!(found.reason == reason, "it is {} because of {}", found.status, found.reason);
         ensure!(overlay.is_true(condition::READY) == found.is_true(), "Ready says something else");
@@ -138,18 +139,18 @@ async fn overlay_says(scene: &Scene, name: &str, reason: &str) -> Result<String>
 }
 
 /// Launches a node of one of two types for one pod; returns its NodeClaim.
-async fn bought(scene: &Scene, pod: &str) -> Result<NodeClaim> {
-    let before: Vec<String> = scene.claims().await?.iter().map(ResourceExt::name_any).collect();
-    scene.pod(pod, "3", json!({label::NODEPOOL: "two"})).await?;
-    scene.runs(pod).await?;
-    let claims = scene.claims().await?;
+async fn bought(fixture: &Fixture, pod: &str) -> Result<NodeClaim> {
+    let before: Vec<String> = fixture.claims().await?.iter().map(ResourceExt::name_any).collect();
+    fixture.pod(pod, "3", json!({label::NODEPOOL: "two"})).await?;
+    fixture.runs(pod).await?;
+    let claims = fixture.claims().await?;
     claims.into_iter().find(|claim| !before.contains(&claim.name_any())).context("no new claim")
 }
 
 /// EC2 does not see the overlay: the other type is launched only if the launch itself uses the overlay's price.
 #[test]
 fn node_overlay_price_changes_the_launched_type() {
-    play(async |scene| {
+    run(async |fixture| {
         let pool = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "two"},
             "spec": {"disruption": {"consolidateAfter": "Never"}, "template": {"spec": {
@@ -161,28 +162,28 @@ fn node_overlay_price_changes_the_launched_type() {
                 ],
             }}},
         });
-        scene.stage.apply_value(pool).await?;
+        fixture.environment.apply_value(pool).await?;
         let kind = |claim: &NodeClaim| claim.labels().get(label::INSTANCE_TYPE).cloned().unwrap_or_default();
-        let plain = bought(scene, "plain").await?;
+        let plain = bought(fixture, "plain").await?;
         ensure!(kind(&plain) == "c5.xlarge", "the cheaper one is {}", kind(&plain));
-        scene.stage.apply_value(overlay("dear", "c5.xlarge", "+50%")).await?;
-        overlay_says(scene, "dear", condition::VALIDATION_SUCCEEDED).await?;
-        let moved = bought(scene, "moved").await?;
+        fixture.environment.apply_value(overlay("dear", "c5.xlarge", "+50%")).await?;
+        wait_for_overlay_condition(fixture, "dear", condition::VALIDATION_SUCCEEDED).await?;
+        let moved = bought(fixture, "moved").await?;
         ensure!(kind(&moved) == "m5.xlarge", "with the overlay it is {}", kind(&moved));
         let marked =
             moved.annotations().get(annotation::PRICE_OVERLAY_APPLIED).is_some_and(|on| on == annotation::TRUE);
         ensure!(marked, "the claim does not say so: {:?}", moved.annotations());
         // Overlays of equal weight are evaluated in reverse order of names, so `another` is the one in conflict.
-        scene.stage.apply_value(overlay("another", "c5.xlarge", "-50%")).await?;
-        let message = overlay_says(scene, "another", reason::CONFLICT).await?;
+        fixture.environment.apply_value(overlay("another", "c5.xlarge", "-50%")).await?;
+        let message = wait_for_overlay_condition(fixture, "another", reason::CONFLICT).await?;
         ensure!(message.contains("NodeOverlay dear"), "{message}");
         let heavier = Patch::Merge(json!({"spec": {"weight": 10}}));
-        scene.api::<NodeOverlay>().patch("another", &PatchParams::default(), &heavier).await?;
-        overlay_says(scene, "another", condition::VALIDATION_SUCCEEDED).await?;
+        fixture.api::<NodeOverlay>().patch("another", &PatchParams::default(), &heavier).await?;
+        wait_for_overlay_condition(fixture, "another", condition::VALIDATION_SUCCEEDED).await?;
         for name in ["dear", "another"] {
-            scene.api::<NodeOverlay>().delete(name, &DeleteParams::default()).await?;
+            fixture.api::<NodeOverlay>().delete(name, &DeleteParams::default()).await?;
         }
-        scene.api::<NodePool>().delete("two", &DeleteParams::default()).await?;
+        fixture.api::<NodePool>().delete("two", &DeleteParams::default()).await?;
         Ok(())
     });
 }

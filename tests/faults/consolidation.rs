@@ -10,9 +10,9 @@ use api::{NodeClaim, NodePool, annotation, condition, label, reason};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use world::eventually;
+use testbed::eventually;
 
-use super::scene::{LIMIT, Scene, play};
+use super::fixture::{Fixture, LIMIT, run};
 
 const POOL: &str = "packed";
 
@@ -25,8 +25,8 @@ fn types(names: &[&str]) -> Value {
 }
 
 /// Creates a NodePool for one test, at first with m5.xlarge only.
-async fn open_pool(scene: &Scene, consolidate_after: &str) -> Result<()> {
-    scene.stage.apply_value(pool(consolidate_after)).await
+async fn open_pool(fixture: &Fixture, consolidate_after: &str) -> Result<()> {
+    fixture.environment.apply_value(pool(consolidate_after)).await
 }
 
 fn pool(consolidate_after: &str) -> Value {
@@ -42,26 +42,26 @@ fn pool(consolidate_after: &str) -> Value {
     })
 }
 
-async fn change_pool(scene: &Scene, change: &Value) -> Result<()> {
-    scene.api::<NodePool>().patch(POOL, &PatchParams::default(), &Patch::Merge(change)).await?;
+async fn change_pool(fixture: &Fixture, change: &Value) -> Result<()> {
+    fixture.api::<NodePool>().patch(POOL, &PatchParams::default(), &Patch::Merge(change)).await?;
     Ok(())
 }
 
-async fn close_pool(scene: &Scene) -> Result<()> {
-    scene.api::<NodePool>().delete(POOL, &DeleteParams::default()).await?;
+async fn close_pool(fixture: &Fixture) -> Result<()> {
+    fixture.api::<NodePool>().delete(POOL, &DeleteParams::default()).await?;
     Ok(())
 }
 
 /// Returns the nodes of all pods that are not terminating, by pod UID.
-async fn staying(scene: &Scene) -> Result<BTreeMap<String, String>> {
-    let pods: Vec<Pod> = scene.pods().list(&ListParams::default()).await?.items;
+async fn staying(fixture: &Fixture) -> Result<BTreeMap<String, String>> {
+    let pods: Vec<Pod> = fixture.pods().list(&ListParams::default()).await?.items;
     let staying = pods.into_iter().filter(|pod| !pod.is_terminating());
     Ok(staying.map(|pod| (pod.uid().unwrap_or_default(), pod.spec.node_name)).collect())
 }
 
-async fn settled(scene: &Scene, count: usize) -> Result<Vec<NodeClaim>> {
+async fn settled(fixture: &Fixture, count: usize) -> Result<Vec<NodeClaim>> {
     eventually("the claims to be initialized", LIMIT, async || {
-        let claims = scene.claims().await?;
+        let claims = fixture.claims().await?;
         let up = claims.iter().filter(|claim| claim.is_true(condition::INITIALIZED)).count();
         ensure!(claims.len() == count && up == count, "{up} of {} are up", claims.len());
         Ok(Some(claims))
@@ -70,10 +70,10 @@ async fn settled(scene: &Scene, count: usize) -> Result<Vec<NodeClaim>> {
 }
 
 /// Waits for the NodeClaim that replaces all of these NodeClaims.
-async fn successor(scene: &Scene, old: &[NodeClaim]) -> Result<NodeClaim> {
+async fn successor(fixture: &Fixture, old: &[NodeClaim]) -> Result<NodeClaim> {
     let names: BTreeSet<String> = old.iter().map(ResourceExt::name_any).collect();
     eventually("a replacement", LIMIT, async || {
-        let claims = scene.claims().await?;
+        let claims = fixture.claims().await?;
         let found = claims.into_iter().find(|claim| claim.replaces().next().is_some());
         let found = found.context("no claim replaces another")?;
         let replaced: BTreeSet<String> = found.replaces().map(str::to_owned).collect();
@@ -85,103 +85,103 @@ async fn successor(scene: &Scene, old: &[NodeClaim]) -> Result<NodeClaim> {
 
 /// Asserts that no pod leaves its node before the replacement is initialized. Pods are read first, so that an early eviction is
 /// detected.
-async fn nobody_leaves_before(scene: &Scene, pods: &BTreeMap<String, String>, successor: &str) -> Result<()> {
+async fn no_pod_leaves_before(fixture: &Fixture, pods: &BTreeMap<String, String>, successor: &str) -> Result<()> {
     eventually("the replacement to be initialized", LIMIT, async || {
-        let now = staying(scene).await?;
-        let up = scene.api::<NodeClaim>().get(successor).await?.is_true(condition::INITIALIZED);
+        let now = staying(fixture).await?;
+        let up = fixture.api::<NodeClaim>().get(successor).await?.is_true(condition::INITIALIZED);
         ensure!(up || &now == pods, "pods left before {successor} was up: {pods:?} became {now:?}");
         Ok(up.then_some(()))
     })
     .await
 }
 
-async fn only_the_successor_is_left(scene: &Scene, successor: &str, apps: &[&str]) -> Result<NodeClaim> {
+async fn only_the_successor_is_left(fixture: &Fixture, successor: &str, apps: &[&str]) -> Result<NodeClaim> {
     eventually("what was replaced to go", LIMIT, async || {
-        let claims: Vec<NodeClaim> = scene.api().list(&ListParams::default()).await?.items;
+        let claims: Vec<NodeClaim> = fixture.api().list(&ListParams::default()).await?.items;
         let names: Vec<String> = claims.iter().map(ResourceExt::name_any).collect();
         ensure!(names == [successor], "{names:?}");
         Ok(Some(()))
     })
     .await?;
-    let claim = scene.only_claim().await?;
+    let claim = fixture.only_claim().await?;
     let node = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
     for app in apps {
-        let refuge = scene.runs(app).await?;
+        let refuge = fixture.runs(app).await?;
         ensure!(refuge == node, "{app} runs on {refuge}, the replacement is {node}");
     }
-    scene.one_instance_each().await?;
+    fixture.one_instance_each().await?;
     Ok(claim)
 }
 
 #[test]
 fn consolidation_replaces_two_nodes_when_controller_is_killed() {
-    play(async |scene| {
-        open_pool(scene, "0s").await?;
+    run(async |fixture| {
+        open_pool(fixture, "0s").await?;
         for app in ["half", "other"] {
-            scene.pod(app, "2500m", json!({label::NODEPOOL: POOL})).await?;
-            scene.runs(app).await?;
+            fixture.pod(app, "2500m", json!({label::NODEPOOL: POOL})).await?;
+            fixture.runs(app).await?;
         }
-        let old = settled(scene, 2).await?;
-        let pods = staying(scene).await?;
+        let old = settled(fixture, 2).await?;
+        let pods = staying(fixture).await?;
         // Neither node alone has a cheaper replacement; both together have one.
         let wider = json!({"spec": {"template": {"spec": {"requirements": types(&["m5.xlarge", "c5.2xlarge"])}}}});
-        change_pool(scene, &wider).await?;
+        change_pool(fixture, &wider).await?;
         let node = old[0].status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
-        scene.told(&node, reason::CONSOLIDATION_CANDIDATE, "Underutilized").await?;
-        let new = successor(scene, &old).await?.name_any();
-        scene.stage.kill_controller()?;
-        ensure!(staying(scene).await? == pods, "pods left with the replacement hardly ordered");
-        scene.stage.start_controller()?;
-        nobody_leaves_before(scene, &pods, &new).await?;
-        scene.stage.kill_controller()?;
-        scene.stage.start_controller()?;
-        let claim = only_the_successor_is_left(scene, &new, &["half", "other"]).await?;
+        fixture.wait_for_event(&node, reason::CONSOLIDATION_CANDIDATE, "Underutilized").await?;
+        let new = successor(fixture, &old).await?.name_any();
+        fixture.environment.kill_controller()?;
+        ensure!(staying(fixture).await? == pods, "pods left with the replacement hardly ordered");
+        fixture.environment.start_controller()?;
+        no_pod_leaves_before(fixture, &pods, &new).await?;
+        fixture.environment.kill_controller()?;
+        fixture.environment.start_controller()?;
+        let claim = only_the_successor_is_left(fixture, &new, &["half", "other"]).await?;
         let kind = claim.labels().get(label::INSTANCE_TYPE).cloned().unwrap_or_default();
         ensure!(kind == "c5.2xlarge", "the replacement is a {kind}");
-        ensure!(scene.launched().len() == 3, "{} machines for one replacement", scene.launched().len());
-        close_pool(scene).await
+        ensure!(fixture.launched().len() == 3, "{} machines for one replacement", fixture.launched().len());
+        close_pool(fixture).await
     });
 }
 
 #[test]
 fn drift_replaces_node_when_requirements_change() {
-    play(async |scene| {
-        open_pool(scene, "Never").await?;
-        scene.pod("old-fashioned", "2500m", json!({label::NODEPOOL: POOL})).await?;
-        scene.runs("old-fashioned").await?;
-        let old = settled(scene, 1).await?;
-        let pods = staying(scene).await?;
+    run(async |fixture| {
+        open_pool(fixture, "Never").await?;
+        fixture.pod("old-fashioned", "2500m", json!({label::NODEPOOL: POOL})).await?;
+        fixture.runs("old-fashioned").await?;
+        let old = settled(fixture, 1).await?;
+        let pods = staying(fixture).await?;
         let narrowed = json!({"spec": {"template": {"spec": {"requirements": types(&["c5.xlarge"])}}}});
-        change_pool(scene, &narrowed).await?;
-        drifted(scene, &old[0], reason::REQUIREMENTS_DRIFTED).await?;
-        let new = successor(scene, &old).await?.name_any();
-        nobody_leaves_before(scene, &pods, &new).await?;
-        let claim = only_the_successor_is_left(scene, &new, &["old-fashioned"]).await?;
+        change_pool(fixture, &narrowed).await?;
+        drifted(fixture, &old[0], reason::REQUIREMENTS_DRIFTED).await?;
+        let new = successor(fixture, &old).await?.name_any();
+        no_pod_leaves_before(fixture, &pods, &new).await?;
+        let claim = only_the_successor_is_left(fixture, &new, &["old-fashioned"]).await?;
         let kind = claim.labels().get(label::INSTANCE_TYPE).cloned().unwrap_or_default();
         ensure!(kind == "c5.xlarge", "the replacement is a {kind}");
         ensure!(!claim.is_true(condition::DRIFTED), "the replacement has drifted too");
-        close_pool(scene).await
+        close_pool(fixture).await
     });
 }
 
 #[test]
 fn drift_replaces_nodes_one_by_one_when_budget_is_one() {
-    play(async |scene| {
-        open_pool(scene, "Never").await?;
+    run(async |fixture| {
+        open_pool(fixture, "Never").await?;
         let apps = ["red", "green", "blue"];
         for app in apps {
-            scene.pod(app, "2500m", json!({label::NODEPOOL: POOL})).await?;
-            scene.runs(app).await?;
+            fixture.pod(app, "2500m", json!({label::NODEPOOL: POOL})).await?;
+            fixture.runs(app).await?;
         }
-        let old: BTreeSet<String> = settled(scene, apps.len()).await?.iter().map(ResourceExt::name_any).collect();
+        let old: BTreeSet<String> = settled(fixture, apps.len()).await?.iter().map(ResourceExt::name_any).collect();
         let labelled = json!({"spec": {
             "disruption": {"budgets": [{"nodes": "1"}]},
             "template": {"metadata": {"labels": {"tier": "new"}}},
         }});
-        change_pool(scene, &labelled).await?;
+        change_pool(fixture, &labelled).await?;
         for left in (0..apps.len()).rev() {
             let fault = eventually(&format!("all but {left} nodes to be replaced"), LIMIT, async || {
-                let claims: Vec<NodeClaim> = scene.api().list(&ListParams::default()).await?.items;
+                let claims: Vec<NodeClaim> = fixture.api().list(&ListParams::default()).await?.items;
                 if let Some(fault) = haste(&claims, &old) {
                     return Ok(Some(Some(fault)));
                 }
@@ -193,12 +193,12 @@ fn drift_replaces_nodes_one_by_one_when_budget_is_one() {
             ensure!(fault.is_none(), "{}", fault.unwrap_or_default());
         }
         for app in apps {
-            let node = scene.api::<Node>().get(&scene.runs(app).await?).await?;
+            let node = fixture.api::<Node>().get(&fixture.runs(app).await?).await?;
             ensure!(node.label("tier") == Some("new"), "{app} runs on {} of the old kind", node.name());
         }
-        scene.one_instance_each().await?;
-        ensure!(scene.launched().len() == 2 * apps.len(), "{} machines for six", scene.launched().len());
-        close_pool(scene).await
+        fixture.one_instance_each().await?;
+        ensure!(fixture.launched().len() == 2 * apps.len(), "{} machines for six", fixture.launched().len());
+        close_pool(fixture).await
     });
 }
 
@@ -226,49 +226,50 @@ fn haste(claims: &[NodeClaim], old: &BTreeSet<String>) -> Option<String> {
 
 #[test]
 fn drift_replaces_node_of_static_nodepool_one_for_one() {
-    play(async |scene| {
+    run(async |fixture| {
         let mut kept = pool("Never");
         kept["spec"]["replicas"] = 1.into();
-        scene.stage.apply_value(kept).await?;
-        let old = settled(scene, 1).await?;
-        change_pool(scene, &json!({"spec": {"template": {"metadata": {"labels": {"tier": "new"}}}}})).await?;
-        drifted(scene, &old[0], reason::NODEPOOL_DRIFTED).await?;
-        let new = successor(scene, &old).await?.name_any();
-        nobody_leaves_before(scene, &BTreeMap::new(), &new).await?;
-        let claim = only_the_successor_is_left(scene, &new, &[]).await?;
+        fixture.environment.apply_value(kept).await?;
+        let old = settled(fixture, 1).await?;
+        change_pool(fixture, &json!({"spec": {"template": {"metadata": {"labels": {"tier": "new"}}}}})).await?;
+        drifted(fixture, &old[0], reason::NODEPOOL_DRIFTED).await?;
+        let new = successor(fixture, &old).await?.name_any();
+        no_pod_leaves_before(fixture, &BTreeMap::new(), &new).await?;
+        let claim = only_the_successor_is_left(fixture, &new, &[]).await?;
         ensure!(claim.labels().get("tier").map(String::as_str) == Some("new"), "{:?}", claim.labels());
-        ensure!(scene.launched().len() == 2, "{} machines for two", scene.launched().len());
-        close_pool(scene).await
+        ensure!(fixture.launched().len() == 2, "{} machines for two", fixture.launched().len());
+        close_pool(fixture).await
     });
 }
 
 #[test]
 fn consolidation_stops_when_pod_sets_do_not_disrupt() {
-    play(async |scene| {
-        open_pool(scene, "0s").await?;
-        scene.pod("first", "2500m", json!({label::NODEPOOL: POOL})).await?;
-        let node = scene.runs("first").await?;
-        settled(scene, 1).await?;
-        let before = staying(scene).await?;
+    run(async |fixture| {
+        open_pool(fixture, "0s").await?;
+        fixture.pod("first", "2500m", json!({label::NODEPOOL: POOL})).await?;
+        let node = fixture.runs("first").await?;
+        settled(fixture, 1).await?;
+        let before = staying(fixture).await?;
         let cheaper = json!({"spec": {"template": {"spec": {"requirements": types(&["m5.xlarge", "c5.xlarge"])}}}});
-        change_pool(scene, &cheaper).await?;
-        scene.told(&node, reason::CONSOLIDATION_CANDIDATE, "Underutilized").await?;
-        let pod = scene.pods().list(&ListParams::default().labels("app=first")).await?.items.pop().context("no pod")?;
+        change_pool(fixture, &cheaper).await?;
+        fixture.wait_for_event(&node, reason::CONSOLIDATION_CANDIDATE, "Underutilized").await?;
+        let pod =
+            fixture.pods().list(&ListParams::default().labels("app=first")).await?.items.pop().context("no pod")?;
         let asks = Patch::Merge(json!({"metadata": {"annotations": {annotation::DO_NOT_DISRUPT: "true"}}}));
-        scene.pods().patch(&pod.name_any(), &PatchParams::default(), &asks).await?;
-        scene.told(&node, reason::CONSOLIDATION_REJECTED, "karpenter.sh/do-not-disrupt").await?;
-        ensure!(staying(scene).await? == before, "the pod had to leave");
-        ensure!(scene.claims().await?.len() == 1, "something was bought for nothing");
-        close_pool(scene).await
+        fixture.pods().patch(&pod.name_any(), &PatchParams::default(), &asks).await?;
+        fixture.wait_for_event(&node, reason::CONSOLIDATION_REJECTED, "karpenter.sh/do-not-disrupt").await?;
+        ensure!(staying(fixture).await? == before, "the pod had to leave");
+        ensure!(fixture.claims().await?.len() == 1, "something was bought for nothing");
+        close_pool(fixture).await
     });
 }
 
 /// Waits until the condition `Drifted` of the NodeClaim is True for this reason.
-async fn drifted(scene: &Scene, claim: &NodeClaim, reason: &str) -> Result<()> {
+async fn drifted(fixture: &Fixture, claim: &NodeClaim, reason: &str) -> Result<()> {
     eventually(&format!("{} to drift", claim.name_any()), LIMIT, async || {
-        let claim = scene.api::<NodeClaim>().get(&claim.name_any()).await?;
-        let said = api::status::find(claim.conditions(), condition::DRIFTED).context("it says nothing of drift")?;
-        ensure!(said.is_true() && said.reason == reason, "it says {} ({})", said.status, said.reason);
+        let claim = fixture.api::<NodeClaim>().get(&claim.name_any()).await?;
+        let reported = api::status::find(claim.conditions(), condition::DRIFTED).context("it says nothing of drift")?;
+        ensure!(reported.is_true() && reported.reason == reason, "it says {} ({})", reported.status, reported.reason);
         Ok(Some(()))
     })
     .await

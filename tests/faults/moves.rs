@@ -10,9 +10,9 @@ use api::{NodeClaim, annotation, condition, finalizer, reason, taint};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
-use world::eventually;
+use testbed::eventually;
 
-use super::scene::{LIMIT, Scene, play};
+use super::fixture::{Fixture, LIMIT, run};
 
 /// Node with a pod that a dead controller was about to replace.
 struct Condemned {
@@ -24,11 +24,11 @@ struct Condemned {
 }
 
 impl Condemned {
-    async fn settled(scene: &Scene, app: &'static str) -> Result<Self> {
-        scene.pod(app, "1", json!({})).await?;
-        let node = scene.runs(app).await?;
-        let (claim, _) = scene.settled_claim().await?;
-        let pod = pods(scene, app).await?.pop().context("no pod")?;
+    async fn settled(fixture: &Fixture, app: &'static str) -> Result<Self> {
+        fixture.pod(app, "1", json!({})).await?;
+        let node = fixture.runs(app).await?;
+        let (claim, _) = fixture.settled_claim().await?;
+        let pod = pods(fixture, app).await?.pop().context("no pod")?;
         Ok(Self { app, node, claim, pod_uid: pod.uid().unwrap_or_default(), successor: format!("default-after-{app}") })
     }
 
@@ -37,32 +37,32 @@ impl Condemned {
     }
 
     /// Writes the first step of a replacement: the reason, and the taint against new pods.
-    async fn close(&self, scene: &Scene) -> Result<()> {
-        let mut claim = scene.api::<NodeClaim>().get(&self.name()).await?;
+    async fn close(&self, fixture: &Fixture) -> Result<()> {
+        let mut claim = fixture.api::<NodeClaim>().get(&self.name()).await?;
         let now = jiff::Timestamp::now();
         claim.set(condition::DISRUPTION_REASON, condition::TRUE, "Underutilized", "", now);
         let status = json!({"status": {"conditions": claim.conditions()}});
         let params = PatchParams::default();
-        scene.api::<NodeClaim>().patch_status(&self.name(), &params, &Patch::Merge(status)).await?;
-        let node = scene.api::<Node>().get(&self.node).await?;
+        fixture.api::<NodeClaim>().patch_status(&self.name(), &params, &Patch::Merge(status)).await?;
+        let node = fixture.api::<Node>().get(&self.node).await?;
         let disrupted = api::Taint::new(taint::DISRUPTED, taint::NO_SCHEDULE);
         // The controller may see the condition first and add the taint itself.
         let others = node.spec.taints.into_iter().filter(|taint| taint.key != disrupted.key);
         let taints: Vec<_> = others.chain([disrupted.clone()]).collect();
         let taints = json!({"spec": {"taints": taints}});
-        scene.api::<Node>().patch(&self.node, &params, &Patch::Merge(taints)).await?;
+        fixture.api::<Node>().patch(&self.node, &params, &Patch::Merge(taints)).await?;
         Ok(())
     }
 
     /// Writes the second step: the name of the replacement.
-    async fn mark(&self, scene: &Scene) -> Result<()> {
+    async fn mark(&self, fixture: &Fixture) -> Result<()> {
         let mark = json!({"metadata": {"annotations": {annotation::REPLACED_BY: self.successor}}});
-        scene.api::<NodeClaim>().patch(&self.name(), &PatchParams::default(), &Patch::Merge(mark)).await?;
+        fixture.api::<NodeClaim>().patch(&self.name(), &PatchParams::default(), &Patch::Merge(mark)).await?;
         Ok(())
     }
 
     /// Writes the third step: the NodeClaim of the replacement, not yet launched.
-    async fn order(&self, scene: &Scene) -> Result<()> {
+    async fn order(&self, fixture: &Fixture) -> Result<()> {
         let mut annotations = self.claim.metadata.annotations.clone().unwrap_or_default();
         annotations.remove(annotation::LAUNCH_TOKEN);
         annotations.insert(annotation::REPLACES.to_owned(), self.name());
@@ -75,57 +75,57 @@ impl Condemned {
             owner_references: self.claim.metadata.owner_references.clone(),
             ..claim.metadata
         };
-        scene.api::<NodeClaim>().create(&PostParams::default(), &claim).await?;
+        fixture.api::<NodeClaim>().create(&PostParams::default(), &claim).await?;
         Ok(())
     }
 
     /// Reports whether the pod is on its node and is not terminating.
-    async fn pod_is_untouched(&self, scene: &Scene) -> Result<bool> {
-        let pods = pods(scene, self.app).await?;
+    async fn pod_is_untouched(&self, fixture: &Fixture) -> Result<bool> {
+        let pods = pods(fixture, self.app).await?;
         Ok(pods.iter().any(|pod| pod.uid().as_deref() == Some(&self.pod_uid) && !pod.is_terminating()))
     }
 
-    async fn successor_says(&self, scene: &Scene, type_: &str) -> Result<bool> {
-        Ok(scene.api::<NodeClaim>().get(&self.successor).await?.is_true(type_))
+    async fn replacement_has_condition(&self, fixture: &Fixture, type_: &str) -> Result<bool> {
+        Ok(fixture.api::<NodeClaim>().get(&self.successor).await?.is_true(type_))
     }
 
     /// Waits until the replacement is initialized. The pod is read first, so that an early eviction is detected.
-    async fn stays_until_the_successor_is_up(&self, scene: &Scene) -> Result<()> {
+    async fn stays_until_the_successor_is_up(&self, fixture: &Fixture) -> Result<()> {
         eventually("the replacement to be initialized", LIMIT, async || {
-            let untouched = self.pod_is_untouched(scene).await?;
-            let up = self.successor_says(scene, condition::INITIALIZED).await?;
+            let untouched = self.pod_is_untouched(fixture).await?;
+            let up = self.replacement_has_condition(fixture, condition::INITIALIZED).await?;
             ensure!(untouched || up, "the pod was sent away before {} was up", self.successor);
             Ok(up.then_some(()))
         })
         .await
     }
 
-    async fn has_moved(&self, scene: &Scene) -> Result<()> {
+    async fn has_moved(&self, fixture: &Fixture) -> Result<()> {
         eventually("the old node and its claim to go", LIMIT, async || {
-            let claim = scene.api::<NodeClaim>().get_opt(&self.name()).await?;
-            let node = scene.api::<Node>().get_opt(&self.node).await?;
+            let claim = fixture.api::<NodeClaim>().get_opt(&self.name()).await?;
+            let node = fixture.api::<Node>().get_opt(&self.node).await?;
             ensure!(claim.is_none() && node.is_none(), "claim {}, node {}", claim.is_some(), node.is_some());
             Ok(Some(()))
         })
         .await?;
-        let refuge = scene.runs(self.app).await?;
-        let successor = scene.api::<NodeClaim>().get(&self.successor).await?;
+        let refuge = fixture.runs(self.app).await?;
+        let successor = fixture.api::<NodeClaim>().get(&self.successor).await?;
         let named = successor.status.map(|status| status.node_name).unwrap_or_default();
         ensure!(refuge == named, "the pod runs on {refuge}, the replacement is {named}");
-        ensure!(scene.launched().len() == 2, "{} machines for one pod that moved", scene.launched().len());
-        scene.one_instance_each().await
+        ensure!(fixture.launched().len() == 2, "{} machines for one pod that moved", fixture.launched().len());
+        fixture.one_instance_each().await
     }
 
     /// Waits until no trace of the replacement is left; the pod must be untouched.
-    async fn is_as_before(&self, scene: &Scene) -> Result<()> {
+    async fn is_as_before(&self, fixture: &Fixture) -> Result<()> {
         eventually("the node to open again", LIMIT, async || {
-            ensure!(self.pod_is_untouched(scene).await?, "the pod was sent away");
-            let node = scene.api::<Node>().get(&self.node).await?;
-            let claim = scene.api::<NodeClaim>().get(&self.name()).await?;
-            let said = api::status::find(claim.conditions(), condition::DISRUPTION_REASON).is_some();
+            ensure!(self.pod_is_untouched(fixture).await?, "the pod was sent away");
+            let node = fixture.api::<Node>().get(&self.node).await?;
+            let claim = fixture.api::<NodeClaim>().get(&self.name()).await?;
+            let reported = api::status::find(claim.conditions(), condition::DISRUPTION_REASON).is_some();
             let closed = node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE);
             let marked = claim.replaced_by().is_some();
-            ensure!(!closed && !said && !marked, "closed: {closed}, says why: {said}, marked: {marked}");
+            ensure!(!closed && !reported && !marked, "closed: {closed}, says why: {reported}, marked: {marked}");
             ensure!(claim.metadata.deletion_timestamp.is_none(), "its claim is being deleted");
             Ok(Some(()))
         })
@@ -133,95 +133,95 @@ impl Condemned {
     }
 }
 
-async fn pods(scene: &Scene, app: &str) -> Result<Vec<Pod>> {
-    Ok(scene.pods().list(&ListParams::default().labels(&format!("app={app}"))).await?.items)
+async fn pods(fixture: &Fixture, app: &str) -> Result<Vec<Pod>> {
+    Ok(fixture.pods().list(&ListParams::default().labels(&format!("app={app}"))).await?.items)
 }
 
 #[test]
 fn controller_continues_replacement_when_nodeclaim_exists() {
-    play(async |scene| {
-        let condemned = Condemned::settled(scene, "ordered").await?;
-        scene.stage.kill_controller()?;
-        condemned.close(scene).await?;
-        condemned.mark(scene).await?;
-        condemned.order(scene).await?;
-        scene.stage.start_controller()?;
-        condemned.stays_until_the_successor_is_up(scene).await?;
-        scene.told(&condemned.node, reason::DISRUPTION_TERMINATING, "Underutilized").await?;
-        condemned.has_moved(scene).await
+    run(async |fixture| {
+        let condemned = Condemned::settled(fixture, "ordered").await?;
+        fixture.environment.kill_controller()?;
+        condemned.close(fixture).await?;
+        condemned.mark(fixture).await?;
+        condemned.order(fixture).await?;
+        fixture.environment.start_controller()?;
+        condemned.stays_until_the_successor_is_up(fixture).await?;
+        fixture.wait_for_event(&condemned.node, reason::DISRUPTION_TERMINATING, "Underutilized").await?;
+        condemned.has_moved(fixture).await
     });
 }
 
 #[test]
 fn controller_continues_replacement_when_killed_after_launch() {
-    play(async |scene| {
-        let condemned = Condemned::settled(scene, "started").await?;
-        scene.stage.kill_controller()?;
-        condemned.close(scene).await?;
-        condemned.mark(scene).await?;
-        condemned.order(scene).await?;
-        scene.stage.start_controller()?;
+    run(async |fixture| {
+        let condemned = Condemned::settled(fixture, "started").await?;
+        fixture.environment.kill_controller()?;
+        condemned.close(fixture).await?;
+        condemned.mark(fixture).await?;
+        condemned.order(fixture).await?;
+        fixture.environment.start_controller()?;
         eventually("the replacement to be launched", LIMIT, async || {
-            ensure!(condemned.pod_is_untouched(scene).await?, "the pod was sent away");
-            Ok(condemned.successor_says(scene, condition::LAUNCHED).await?.then_some(()))
+            ensure!(condemned.pod_is_untouched(fixture).await?, "the pod was sent away");
+            Ok(condemned.replacement_has_condition(fixture, condition::LAUNCHED).await?.then_some(()))
         })
         .await?;
-        scene.stage.kill_controller()?;
-        ensure!(condemned.pod_is_untouched(scene).await?, "the pod was sent away");
-        scene.stage.start_controller()?;
-        condemned.stays_until_the_successor_is_up(scene).await?;
+        fixture.environment.kill_controller()?;
+        ensure!(condemned.pod_is_untouched(fixture).await?, "the pod was sent away");
+        fixture.environment.start_controller()?;
+        condemned.stays_until_the_successor_is_up(fixture).await?;
         // The test kills the controller once more, between the replacement's last gate and the end of the old node.
-        scene.stage.kill_controller()?;
-        scene.stage.start_controller()?;
-        condemned.has_moved(scene).await
+        fixture.environment.kill_controller()?;
+        fixture.environment.start_controller()?;
+        condemned.has_moved(fixture).await
     });
 }
 
 #[test]
 fn controller_rolls_back_when_replacement_was_not_created() {
-    play(async |scene| {
-        let condemned = Condemned::settled(scene, "unbought").await?;
-        scene.stage.kill_controller()?;
-        condemned.close(scene).await?;
-        condemned.mark(scene).await?;
-        scene.stage.start_controller()?;
-        scene.told(&condemned.node, reason::DISRUPTION_BLOCKED, &condemned.successor).await?;
-        condemned.is_as_before(scene).await?;
-        ensure!(scene.launched().len() == 1, "something was bought for nothing");
+    run(async |fixture| {
+        let condemned = Condemned::settled(fixture, "unbought").await?;
+        fixture.environment.kill_controller()?;
+        condemned.close(fixture).await?;
+        condemned.mark(fixture).await?;
+        fixture.environment.start_controller()?;
+        fixture.wait_for_event(&condemned.node, reason::DISRUPTION_BLOCKED, &condemned.successor).await?;
+        condemned.is_as_before(fixture).await?;
+        ensure!(fixture.launched().len() == 1, "something was bought for nothing");
         Ok(())
     });
 }
 
 #[test]
 fn controller_rolls_back_when_only_the_reason_was_written() {
-    play(async |scene| {
-        let condemned = Condemned::settled(scene, "unmarked").await?;
-        scene.stage.kill_controller()?;
-        condemned.close(scene).await?;
-        scene.stage.start_controller()?;
-        condemned.is_as_before(scene).await?;
-        ensure!(scene.launched().len() == 1, "something was bought for nothing");
+    run(async |fixture| {
+        let condemned = Condemned::settled(fixture, "unmarked").await?;
+        fixture.environment.kill_controller()?;
+        condemned.close(fixture).await?;
+        fixture.environment.start_controller()?;
+        condemned.is_as_before(fixture).await?;
+        ensure!(fixture.launched().len() == 1, "something was bought for nothing");
         Ok(())
     });
 }
 
 #[test]
 fn controller_rolls_back_when_replacement_is_deleted() {
-    play(async |scene| {
-        let condemned = Condemned::settled(scene, "bereft").await?;
-        scene.stage.kill_controller()?;
-        condemned.close(scene).await?;
-        condemned.mark(scene).await?;
-        condemned.order(scene).await?;
-        scene.api::<NodeClaim>().delete(&condemned.successor, &DeleteParams::default()).await?;
-        scene.stage.start_controller()?;
-        condemned.is_as_before(scene).await?;
+    run(async |fixture| {
+        let condemned = Condemned::settled(fixture, "bereft").await?;
+        fixture.environment.kill_controller()?;
+        condemned.close(fixture).await?;
+        condemned.mark(fixture).await?;
+        condemned.order(fixture).await?;
+        fixture.api::<NodeClaim>().delete(&condemned.successor, &DeleteParams::default()).await?;
+        fixture.environment.start_controller()?;
+        condemned.is_as_before(fixture).await?;
         eventually("the replacement to go", LIMIT, async || {
-            Ok(scene.api::<NodeClaim>().get_opt(&condemned.successor).await?.is_none().then_some(()))
+            Ok(fixture.api::<NodeClaim>().get_opt(&condemned.successor).await?.is_none().then_some(()))
         })
         .await?;
-        let names: BTreeSet<String> = scene.claims().await?.iter().map(ResourceExt::name_any).collect();
+        let names: BTreeSet<String> = fixture.claims().await?.iter().map(ResourceExt::name_any).collect();
         ensure!(names == BTreeSet::from([condemned.name()]), "{names:?}");
-        scene.one_instance_each().await
+        fixture.one_instance_each().await
     });
 }

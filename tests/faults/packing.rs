@@ -13,9 +13,9 @@ use kube::api::{DeleteParams, ListParams};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
-use world::eventually;
+use testbed::eventually;
 
-use super::scene::{LIMIT, Scene, play};
+use super::fixture::{Fixture, LIMIT, run};
 
 const POOL: &str = "lowering";
 /// Request of the resized pod in millicores; below it, its actual use in millicores.
@@ -26,22 +26,22 @@ const HISTORY: u8 = 30;
 
 #[test]
 fn resize_lowers_requests_when_a_node_can_be_removed() {
-    play(async |scene| lowers_requests(scene).await);
+    run(async |fixture| lowers_requests(fixture).await);
 }
 
 /// Runs the whole test in a NodePool of its own.
-pub async fn lowers_requests(scene: &Scene) -> Result<()> {
-    open_pool(scene).await?;
+pub async fn lowers_requests(fixture: &Fixture) -> Result<()> {
+    open_pool(fixture).await?;
     let ours = json!({label::NODEPOOL: POOL});
-    scene.pod("generous", &format!("{REQUESTED}m"), ours.clone()).await?;
-    let stays = scene.runs("generous").await?;
-    scene.pod("late", "1900m", ours).await?;
-    let goes = scene.runs("late").await?;
+    fixture.pod("generous", &format!("{REQUESTED}m"), ours.clone()).await?;
+    let stays = fixture.runs("generous").await?;
+    fixture.pod("late", "1900m", ours).await?;
+    let goes = fixture.runs("late").await?;
     ensure!(stays != goes, "both run on {stays}: nothing is to be gained");
-    signal_agent(scene, &stays, Signal::SIGSTOP).await?;
-    report(scene, &stays).await?;
+    signal_agent(fixture, &stays, Signal::SIGSTOP).await?;
+    report(fixture, &stays).await?;
     eventually("requests to be lowered and granted", LIMIT, async || {
-        let pod = only_pod(scene, "generous").await?;
+        let pod = only_pod(fixture, "generous").await?;
         let asks = pod.spec.containers[0].resources.requests["cpu"].millis()?;
         ensure!(asks < REQUESTED, "it requests {asks}");
         ensure!(pod.annotation(annotation::REQUESTED).is_some(), "nobody wrote down what it requested");
@@ -51,17 +51,17 @@ pub async fn lowers_requests(scene: &Scene) -> Result<()> {
     })
     .await?;
     eventually("the other machine to go", LIMIT, async || {
-        Ok(scene.api::<Node>().get_opt(&goes).await?.is_none().then_some(()))
+        Ok(fixture.api::<Node>().get_opt(&goes).await?.is_none().then_some(()))
     })
     .await?;
-    let refuge = scene.runs("late").await?;
+    let refuge = fixture.runs("late").await?;
     ensure!(refuge == stays, "late runs on {refuge}, and should have found room on {stays}");
-    signal_agent(scene, &stays, Signal::SIGCONT).await?;
-    scene.api::<NodePool>().delete(POOL, &DeleteParams::default()).await?;
+    signal_agent(fixture, &stays, Signal::SIGCONT).await?;
+    fixture.api::<NodePool>().delete(POOL, &DeleteParams::default()).await?;
     Ok(())
 }
 
-async fn open_pool(scene: &Scene) -> Result<()> {
+async fn open_pool(fixture: &Fixture) -> Result<()> {
     let pool = json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
         "metadata": {"name": POOL, "annotations": {annotation::UTILIZATION: "pack", annotation::PACK_MIN_HISTORY: "24h"}},
@@ -77,38 +77,38 @@ async fn open_pool(scene: &Scene) -> Result<()> {
             }},
         },
     });
-    scene.stage.apply_value(pool).await
+    fixture.environment.apply_value(pool).await
 }
 
-async fn only_pod(scene: &Scene, app: &str) -> Result<api::objects::Pod> {
-    let mut pods = scene.pods().list(&ListParams::default().labels(&format!("app={app}"))).await?.items;
+async fn only_pod(fixture: &Fixture, app: &str) -> Result<api::objects::Pod> {
+    let mut pods = fixture.pods().list(&ListParams::default().labels(&format!("app={app}"))).await?.items;
     pods.retain(|pod| !pod.is_terminating());
     pods.pop().with_context(|| format!("no pod of {app}"))
 }
 
 /// Signals the node's own agent. Its history is about a minute long and must not be reported during the test.
-async fn signal_agent(scene: &Scene, node: &str, signal: Signal) -> Result<()> {
-    let instance = instance_of(scene, node).await?;
-    let machine = scene.stage.room.machine(&instance).context("no machine")?;
+async fn signal_agent(fixture: &Fixture, node: &str, signal: Signal) -> Result<()> {
+    let instance = instance_of(fixture, node).await?;
+    let machine = fixture.environment.simulator.machine(&instance).context("no machine")?;
     for pid in machine.pids() {
         kill(Pid::from_raw(i32::try_from(pid)?), signal)?;
     }
     Ok(())
 }
 
-async fn instance_of(scene: &Scene, node: &str) -> Result<String> {
-    let node = scene.api::<Node>().get(node).await?;
+async fn instance_of(fixture: &Fixture, node: &str) -> Result<String> {
+    let node = fixture.api::<Node>().get(node).await?;
     Ok(cloud::launch::claim::instance_id(&node.spec.provider_id).context("a node without an instance")?.to_owned())
 }
 
 /// Writes the NodeUsage that the agent would write after a day in which the pod used [`USED`].
-async fn report(scene: &Scene, node: &str) -> Result<()> {
+async fn report(fixture: &Fixture, node: &str) -> Result<()> {
     let now = Timestamp::now();
     let (cpu, memory) = (USED * 1_000_000, 64 << 20);
     let (mut of_cpu, mut of_memory) = (Histogram::default(), Histogram::default());
     of_cpu.add(cpu, now);
     of_memory.add(memory, now);
-    let pod = only_pod(scene, "generous").await?;
+    let pod = only_pod(fixture, "generous").await?;
     let id = PodId::from_uid(&pod.uid().context("a pod without UID")?).context("a UID that is none")?;
     let (cpu, memory) = (Level::containing(cpu), Level::containing(memory));
     let used = PodUsage {
@@ -124,7 +124,7 @@ async fn report(scene: &Scene, node: &str) -> Result<()> {
         hours: HISTORY,
     };
     let spec = NodeUsageSpec {
-        instance: instance_of(scene, node).await?,
+        instance: instance_of(fixture, node).await?,
         measured_at: Time(now),
         since: Time(now - SignedDuration::from_hours(i64::from(HISTORY))),
         cpu: figures(&Quantity(format!("{}m", cpu.millicores()))),
@@ -139,7 +139,7 @@ async fn report(scene: &Scene, node: &str) -> Result<()> {
         },
         pods: encode_pods(&[used]),
     };
-    scene.stage.apply_value(serde_json::to_value(NodeUsage::new(node, spec))?).await
+    fixture.environment.apply_value(serde_json::to_value(NodeUsage::new(node, spec))?).await
 }
 
 fn figures(level: &Quantity) -> Figures {

@@ -8,26 +8,26 @@ use api::{label, reason};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use world::ec2wire::Fault;
-use world::eventually;
+use testbed::ec2wire::Fault;
+use testbed::eventually;
 
-use super::scene::{LIMIT, QUEUE, Scene, instance_of, play};
+use super::fixture::{Fixture, LIMIT, QUEUE, instance_of, run};
 
 /// Involved object of events about the controller.
 const LEASE: &str = "karpenter-leader-election";
 
 /// Spot instance with a pod that requires spot.
-struct Doomed {
+struct Interrupted {
     node: String,
     claim: String,
     instance: String,
 }
 
-impl Doomed {
-    async fn settled(scene: &Scene, app: &str) -> Result<Self> {
-        scene.pod(app, "1", json!({label::CAPACITY_TYPE: label::CAPACITY_SPOT})).await?;
-        let node = scene.runs(app).await?;
-        let (claim, instance) = scene.settled_claim().await?;
+impl Interrupted {
+    async fn settled(fixture: &Fixture, app: &str) -> Result<Self> {
+        fixture.pod(app, "1", json!({label::CAPACITY_TYPE: label::CAPACITY_SPOT})).await?;
+        let node = fixture.runs(app).await?;
+        let (claim, instance) = fixture.settled_claim().await?;
         Ok(Self { node, claim: claim.name_any(), instance })
     }
 
@@ -37,20 +37,20 @@ impl Doomed {
     }
 
     /// Asserts that the instance is terminated, the pod runs on another one, and exactly one replacement was launched.
-    async fn is_replaced_once(&self, scene: &Scene, app: &str) -> Result<()> {
+    async fn is_replaced_once(&self, fixture: &Fixture, app: &str) -> Result<()> {
         eventually("the pod to run on another machine", LIMIT, async || {
-            let node = scene.runs(app).await?;
+            let node = fixture.runs(app).await?;
             ensure!(node != self.node, "it is still on {node}");
-            let claim = scene.only_claim().await?;
+            let claim = fixture.only_claim().await?;
             ensure!(claim.name_any() != self.claim, "claim {} is still there", self.claim);
-            let lives = scene.living().iter().any(|machine| machine.instance.id == self.instance);
-            ensure!(!lives, "instance {} lives", self.instance);
+            let is_running = fixture.running_instances().iter().any(|machine| machine.instance.id == self.instance);
+            ensure!(!is_running, "instance {} lives", self.instance);
             Ok(Some(()))
         })
         .await?;
-        let launched: Vec<String> = scene.launched().into_iter().map(|machine| machine.instance.id).collect();
+        let launched: Vec<String> = fixture.launched().into_iter().map(|machine| machine.instance.id).collect();
         ensure!(launched.len() == 2, "one machine and its replacement: {launched:?}");
-        scene.one_instance_each().await
+        fixture.one_instance_each().await
     }
 }
 
@@ -63,55 +63,59 @@ fn envelope(source: &str, kind: &str, detail: &Value) -> String {
     .to_string()
 }
 
-async fn is_empty(scene: &Scene) -> Result<()> {
+async fn is_empty(fixture: &Fixture) -> Result<()> {
     eventually("every message to be deleted", LIMIT, async || {
-        let left = scene.stage.ec2.queue_length(QUEUE);
+        let left = fixture.environment.ec2.queue_length(QUEUE);
         ensure!(left == 0, "{left} messages are left");
         Ok(Some(()))
     })
     .await
 }
 
-fn send(scene: &Scene, body: &str) -> Result<()> {
-    ensure!(scene.stage.ec2.send(QUEUE, body), "there is no queue {QUEUE}");
+fn send(fixture: &Fixture, body: &str) -> Result<()> {
+    ensure!(fixture.environment.ec2.send(QUEUE, body), "there is no queue {QUEUE}");
     Ok(())
 }
 
 #[test]
 fn queue_message_replaces_instance_once() {
-    play(async |scene| {
-        scene.stage.ec2.create_queue(QUEUE);
-        let doomed = Doomed::settled(scene, "queued").await?;
-        send(scene, &doomed.warning())?;
-        scene.told(&doomed.claim, reason::SPOT_INTERRUPTED, "spot interruption warning").await?;
-        doomed.is_replaced_once(scene, "queued").await?;
-        is_empty(scene).await
+    run(async |fixture| {
+        fixture.environment.ec2.create_queue(QUEUE);
+        let interrupted = Interrupted::settled(fixture, "queued").await?;
+        send(fixture, &interrupted.warning())?;
+        fixture.wait_for_event(&interrupted.claim, reason::SPOT_INTERRUPTED, "spot interruption warning").await?;
+        interrupted.is_replaced_once(fixture, "queued").await?;
+        is_empty(fixture).await
     });
 }
 
 /// The agent receives the notice from the metadata service, the controller twice from the queue.
 #[test]
 fn duplicate_notices_replace_instance_once() {
-    play(async |scene| {
-        scene.stage.ec2.create_queue(QUEUE);
-        let doomed = Doomed::settled(scene, "echoed").await?;
+    run(async |fixture| {
+        fixture.environment.ec2.create_queue(QUEUE);
+        let interrupted = Interrupted::settled(fixture, "echoed").await?;
         let deadline = Timestamp::now() + Duration::from_secs(120);
-        ensure!(scene.stage.ec2.interrupt(&doomed.instance, deadline), "EC2 does not know {}", doomed.instance);
-        send(scene, &doomed.warning())?;
-        send(scene, &doomed.warning())?;
-        doomed.is_replaced_once(scene, "echoed").await?;
-        is_empty(scene).await
+        ensure!(
+            fixture.environment.ec2.interrupt(&interrupted.instance, deadline),
+            "EC2 does not know {}",
+            interrupted.instance
+        );
+        send(fixture, &interrupted.warning())?;
+        send(fixture, &interrupted.warning())?;
+        interrupted.is_replaced_once(fixture, "echoed").await?;
+        is_empty(fixture).await
     });
 }
 
 /// Garbage, an instance of another account, another service, and an instance that starts: no message has an effect.
 #[test]
 fn queue_deletes_irrelevant_messages() {
-    play(async |scene| {
-        scene.stage.ec2.create_queue(QUEUE);
-        scene.pod("calm", "1", json!({})).await?;
-        let node = scene.runs("calm").await?;
-        let claim = scene.only_claim().await?;
+    run(async |fixture| {
+        fixture.environment.ec2.create_queue(QUEUE);
+        fixture.pod("calm", "1", json!({})).await?;
+        let node = fixture.runs("calm").await?;
+        let claim = fixture.only_claim().await?;
         let own = instance_of(&claim)?;
         let starts = json!({"instance-id": own, "state": "running"});
         let foreign = json!({"instance-id": "i-0123456789abcdef0", "instance-action": "terminate"});
@@ -123,53 +127,53 @@ fn queue_deletes_irrelevant_messages() {
             envelope("aws.ec2", "EC2 Instance State-change Notification", &starts),
             envelope("aws.s3", "Object Created", &json!({"bucket": {"name": "any"}})),
         ] {
-            send(scene, &body)?;
+            send(fixture, &body)?;
         }
-        is_empty(scene).await?;
-        ensure!(scene.runs("calm").await? == node && scene.only_claim().await?.name_any() == claim.name_any());
-        scene.one_instance_each().await
+        is_empty(fixture).await?;
+        ensure!(fixture.runs("calm").await? == node && fixture.only_claim().await?.name_any() == claim.name_any());
+        fixture.one_instance_each().await
     });
 }
 
 /// Every receiver lacks a permission: one event names the permission, and the receivers retry until they have it.
 #[test]
 fn queue_receiver_retries_when_access_is_denied() {
-    play(async |scene| {
-        scene.stage.ec2.create_queue(QUEUE);
-        scene.stage.wire.order_next("ReceiveMessage", vec![Fault::access_denied(); 4]);
+    run(async |fixture| {
+        fixture.environment.ec2.create_queue(QUEUE);
+        fixture.environment.wire.order_next("ReceiveMessage", vec![Fault::access_denied(); 4]);
         eventually("an event with the cure", LIMIT, async || {
-            let told = scene.events_on(LEASE).await?;
-            ensure!(told.iter().any(|message| message.contains("allow sqs:GetQueueUrl")), "only {told:?}");
+            let reported = fixture.events_on(LEASE).await?;
+            ensure!(reported.iter().any(|message| message.contains("allow sqs:GetQueueUrl")), "only {reported:?}");
             Ok(Some(()))
         })
         .await?;
         eventually("every receiver to be refused", LIMIT, async || {
-            Ok((scene.stage.wire.waiting_faults() == 0).then_some(()))
+            Ok((fixture.environment.wire.waiting_faults() == 0).then_some(()))
         })
         .await?;
-        send(scene, "whatever comes after")?;
-        is_empty(scene).await?;
-        scene.stage.controller_lives()
+        send(fixture, "whatever comes after")?;
+        is_empty(fixture).await?;
+        fixture.environment.ensure_controller_runs()
     });
 }
 
 /// The queue is deleted while the controller receives messages, and created again.
 #[test]
 fn queue_receiver_recovers_when_queue_was_deleted() {
-    play(async |scene| {
-        scene.stage.ec2.remove_queue(QUEUE);
-        scene.pod("unheard", "1", json!({})).await?;
-        scene.runs("unheard").await?;
-        scene.stage.controller_lives()?;
+    run(async |fixture| {
+        fixture.environment.ec2.remove_queue(QUEUE);
+        fixture.pod("unheard", "1", json!({})).await?;
+        fixture.runs("unheard").await?;
+        fixture.environment.ensure_controller_runs()?;
         // An earlier test may have emitted the event: equal events are suppressed for a while.
         eventually("an event with the cure", LIMIT, async || {
-            let told = scene.events_on(LEASE).await?;
-            ensure!(told.iter().any(|message| message.contains("unset INTERRUPTION_QUEUE")), "only {told:?}");
+            let reported = fixture.events_on(LEASE).await?;
+            ensure!(reported.iter().any(|message| message.contains("unset INTERRUPTION_QUEUE")), "only {reported:?}");
             Ok(Some(()))
         })
         .await?;
-        scene.stage.ec2.create_queue(QUEUE);
-        send(scene, "whatever came first")?;
-        is_empty(scene).await
+        fixture.environment.ec2.create_queue(QUEUE);
+        send(fixture, "whatever came first")?;
+        is_empty(fixture).await
     });
 }

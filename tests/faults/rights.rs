@@ -13,10 +13,10 @@ use kube::api::{Api, DeleteParams, ListParams};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-use world::controlplane::Asked;
-use world::eventually;
+use testbed::controlplane::AuditedRequest;
+use testbed::eventually;
 
-use super::scene::{LIMIT, Scene, play};
+use super::fixture::{Fixture, LIMIT, run};
 use super::{packing, surge};
 
 const POOL: &str = "rightful";
@@ -34,7 +34,7 @@ struct Right {
 }
 
 impl Right {
-    fn is_used_by(&self, asked: &Asked) -> bool {
+    fn is_used_by(&self, asked: &AuditedRequest) -> bool {
         // A server-side apply of an object that does not exist creates it without a create request.
         let verb = asked.verb == self.verb || (self.verb == "create" && asked.verb == "patch" && asked.code == 201);
         let name = self.name.as_ref().is_none_or(|name| *name == asked.name);
@@ -61,13 +61,13 @@ fn rights(rules: &[PolicyRule]) -> BTreeSet<Right> {
     all
 }
 
-async fn granted(scene: &Scene) -> Result<BTreeSet<Right>> {
+async fn granted(fixture: &Fixture) -> Result<BTreeSet<Right>> {
     let mut all = BTreeSet::new();
     for name in ["karpenter", "karpenter-core"] {
-        let role: ClusterRole = scene.api().get(name).await?;
+        let role: ClusterRole = fixture.api().get(name).await?;
         all.extend(rights(&role.rules.unwrap_or_default()));
     }
-    let role: Role = Api::namespaced(scene.client.clone(), "kube-system").get("karpenter").await?;
+    let role: Role = Api::namespaced(fixture.client.clone(), "kube-system").get("karpenter").await?;
     all.extend(rights(&role.rules.unwrap_or_default()));
     ensure!(all.len() > 40, "only {} rights: something is read wrongly", all.len());
     Ok(all)
@@ -75,18 +75,18 @@ async fn granted(scene: &Scene) -> Result<BTreeSet<Right>> {
 
 #[test]
 fn controller_uses_every_right_of_the_chart() {
-    play(async |scene| {
-        surge::a_copy_comes_first(scene, "copied").await?;
-        packing::lowers_requests(scene).await?;
-        stale_report(scene).await?;
-        verdicts(scene).await?;
-        open_pool(scene).await?;
-        forced_out(scene).await?;
-        emptied(scene).await?;
-        scene.api::<NodePool>().delete(POOL, &DeleteParams::default()).await?;
-        let granted = granted(scene).await?;
+    run(async |fixture| {
+        surge::a_copy_comes_first(fixture, "copied").await?;
+        packing::lowers_requests(fixture).await?;
+        stale_report(fixture).await?;
+        wait_for_status_conditions(fixture).await?;
+        open_pool(fixture).await?;
+        forced_out(fixture).await?;
+        emptied(fixture).await?;
+        fixture.api::<NodePool>().delete(POOL, &DeleteParams::default()).await?;
+        let granted = granted(fixture).await?;
         eventually("every right to be used", LIMIT, async || {
-            let asked = scene.stage.control_plane.asked_by_controller()?;
+            let asked = fixture.environment.control_plane.controller_requests()?;
             let used = |right: &&Right| asked.iter().any(|asked| right.is_used_by(asked));
             let idle: Vec<&Right> = granted.iter().filter(|right| !used(right)).collect();
             ensure!(idle.is_empty(), "nobody used {idle:?}");
@@ -97,7 +97,7 @@ fn controller_uses_every_right_of_the_chart() {
 }
 
 /// Writes a report of a missing node, and waits until the controller deletes it.
-async fn stale_report(scene: &Scene) -> Result<()> {
+async fn stale_report(fixture: &Fixture) -> Result<()> {
     let figures = json!({"p50": "1", "p95": "2", "p99": "2", "peak5m": "1", "peak1h": "1", "peak24h": "2"});
     let report = json!({
         "apiVersion": "kerf.sh/v1alpha1", "kind": "NodeUsage", "metadata": {"name": REPORT},
@@ -107,15 +107,15 @@ async fn stale_report(scene: &Scene) -> Result<()> {
             "histograms": {"cpu": "", "memory": "", "joint": ""},
         },
     });
-    scene.stage.apply_value(report).await?;
+    fixture.environment.apply_value(report).await?;
     eventually("the stale report to go", LIMIT, async || {
-        Ok(scene.api::<NodeReport>().get_opt(REPORT).await?.is_none().then_some(()))
+        Ok(fixture.api::<NodeReport>().get_opt(REPORT).await?.is_none().then_some(()))
     })
     .await
 }
 
 /// Waits until the controller has written conditions to an overlay and a buffer.
-async fn verdicts(scene: &Scene) -> Result<()> {
+async fn wait_for_status_conditions(fixture: &Fixture) -> Result<()> {
     let overlay = json!({
         "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": POOL},
         "spec": {
@@ -128,24 +128,24 @@ async fn verdicts(scene: &Scene) -> Result<()> {
         "metadata": {"name": POOL, "namespace": "default"},
         "spec": {"podTemplateRef": {"name": "nobody"}, "replicas": 1},
     });
-    scene.stage.apply_value(overlay).await?;
-    scene.stage.apply_value(buffer).await?;
-    let buffers: Api<CapacityBuffer> = Api::namespaced(scene.client.clone(), "default");
+    fixture.environment.apply_value(overlay).await?;
+    fixture.environment.apply_value(buffer).await?;
+    let buffers: Api<CapacityBuffer> = Api::namespaced(fixture.client.clone(), "default");
     eventually("verdicts on overlay and buffer", LIMIT, async || {
-        let overlay = scene.api::<NodeOverlay>().get(POOL).await?;
-        let said = api::status::find(overlay.conditions(), condition::VALIDATION_SUCCEEDED).is_some();
+        let overlay = fixture.api::<NodeOverlay>().get(POOL).await?;
+        let reported = api::status::find(overlay.conditions(), condition::VALIDATION_SUCCEEDED).is_some();
         let buffer = buffers.get(POOL).await?.status.unwrap_or_default();
-        ensure!(said && !buffer.conditions.is_empty(), "overlay: {said}, buffer: {:?}", buffer.conditions);
+        ensure!(reported && !buffer.conditions.is_empty(), "overlay: {reported}, buffer: {:?}", buffer.conditions);
         Ok(Some(()))
     })
     .await?;
-    scene.api::<NodeOverlay>().delete(POOL, &DeleteParams::default()).await?;
+    fixture.api::<NodeOverlay>().delete(POOL, &DeleteParams::default()).await?;
     buffers.delete(POOL, &DeleteParams::default()).await?;
     Ok(())
 }
 
 /// Creates a NodePool with a termination grace period, whose empty nodes are removed at once.
-async fn open_pool(scene: &Scene) -> Result<()> {
+async fn open_pool(fixture: &Fixture) -> Result<()> {
     let types: Value = json!([
         {"key": label::ARCH, "operator": "In", "values": ["amd64"]},
         {"key": label::INSTANCE_TYPE, "operator": "In", "values": ["m5.xlarge"]},
@@ -162,41 +162,41 @@ async fn open_pool(scene: &Scene) -> Result<()> {
             }},
         },
     });
-    scene.stage.apply_value(pool).await
+    fixture.environment.apply_value(pool).await
 }
 
 /// A budget blocks a pod, its agent does not respond, and the termination grace period ends: the controller evicts, and then
 /// deletes the pod. The termination grace period is longer than the 25 s after which the controller may evict instead of a
 /// silent agent.
-async fn forced_out(scene: &Scene) -> Result<()> {
+async fn forced_out(fixture: &Fixture) -> Result<()> {
     let app = "rightful";
-    scene.pod(app, "1", json!({label::NODEPOOL: POOL})).await?;
+    fixture.pod(app, "1", json!({label::NODEPOOL: POOL})).await?;
     let budget = json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": app, "namespace": "default"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
     });
-    scene.stage.apply_value(budget).await?;
-    let node = scene.runs(app).await?;
-    let (claim, instance) = scene.settled_claim().await?;
-    let machine = scene.stage.room.machine(&instance).context("no machine")?;
+    fixture.environment.apply_value(budget).await?;
+    let node = fixture.runs(app).await?;
+    let (claim, instance) = fixture.settled_claim().await?;
+    let machine = fixture.environment.simulator.machine(&instance).context("no machine")?;
     for pid in machine.pids() {
         kill(Pid::from_raw(i32::try_from(pid)?), Signal::SIGSTOP)?;
     }
-    scene.api::<NodeClaim>().delete(&claim.name_any(), &DeleteParams::default()).await?;
-    scene.told(&node, reason::DRAIN_TAKEN_OVER, "did not acknowledge").await?;
+    fixture.api::<NodeClaim>().delete(&claim.name_any(), &DeleteParams::default()).await?;
+    fixture.wait_for_event(&node, reason::DRAIN_TAKEN_OVER, "did not acknowledge").await?;
     eventually("the node to go against the budget", LIMIT, async || {
-        Ok(scene.api::<Node>().get_opt(&node).await?.is_none().then_some(()))
+        Ok(fixture.api::<Node>().get_opt(&node).await?.is_none().then_some(()))
     })
     .await
 }
 
 /// Deletes the workload of a node: the controller deletes the NodeClaim itself.
-async fn emptied(scene: &Scene) -> Result<()> {
-    let sets: Api<k8s_openapi::api::apps::v1::ReplicaSet> = Api::namespaced(scene.client.clone(), "default");
-    scene.runs("rightful").await?;
+async fn emptied(fixture: &Fixture) -> Result<()> {
+    let sets: Api<k8s_openapi::api::apps::v1::ReplicaSet> = Api::namespaced(fixture.client.clone(), "default");
+    fixture.runs("rightful").await?;
     sets.delete("rightful", &DeleteParams::background()).await?;
     eventually("the empty node to go", LIMIT, async || {
-        let claims = scene.api::<NodeClaim>().list(&ListParams::default()).await?.items.len();
+        let claims = fixture.api::<NodeClaim>().list(&ListParams::default()).await?.items.len();
         ensure!(claims == 0, "{claims} claims are left");
         Ok(Some(()))
     })

@@ -11,11 +11,11 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams};
 use serde_json::json;
-use world::eventually;
+use testbed::eventually;
 
-use super::scene::{LIMIT, Scene, play};
+use super::fixture::{Fixture, LIMIT, run};
 
-async fn deploy(scene: &Scene, app: &str) -> Result<()> {
+async fn deploy(fixture: &Fixture, app: &str) -> Result<()> {
     let labels = json!({"app": app});
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": app, "namespace": "default"},
@@ -35,44 +35,44 @@ async fn deploy(scene: &Scene, app: &str) -> Result<()> {
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": app, "namespace": "default"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}},
     });
-    scene.stage.apply_value(deployment).await?;
-    scene.stage.apply_value(budget).await
+    fixture.environment.apply_value(deployment).await?;
+    fixture.environment.apply_value(budget).await
 }
 
-async fn pods(scene: &Scene, app: &str) -> Result<Vec<Pod>> {
-    Ok(scene.pods().list(&ListParams::default().labels(&format!("app={app}"))).await?.items)
+async fn pods(fixture: &Fixture, app: &str) -> Result<Vec<Pod>> {
+    Ok(fixture.pods().list(&ListParams::default().labels(&format!("app={app}"))).await?.items)
 }
 
 /// Runs the test and deletes its objects.
-pub async fn a_copy_comes_first(scene: &Scene, app: &str) -> Result<()> {
-    deploy(scene, app).await?;
-    let node = scene.runs(app).await?;
-    let (claim, _) = scene.settled_claim().await?;
-    let old = pods(scene, app).await?.pop().context("no pod")?;
-    scene.api::<NodeClaim>().delete(&claim.name_any(), &DeleteParams::default()).await?;
+pub async fn a_copy_comes_first(fixture: &Fixture, app: &str) -> Result<()> {
+    deploy(fixture, app).await?;
+    let node = fixture.runs(app).await?;
+    let (claim, _) = fixture.settled_claim().await?;
+    let old = pods(fixture, app).await?.pop().context("no pod")?;
+    fixture.api::<NodeClaim>().delete(&claim.name_any(), &DeleteParams::default()).await?;
     let unanswered = AtomicBool::new(false);
     eventually("the node to go", LIMIT, async || {
-        let found = pods(scene, app).await?;
+        let found = pods(fixture, app).await?;
         let answers = found.iter().any(|pod| pod.is_ready() && !pod.is_terminating());
         unanswered.fetch_or(!answers, Ordering::Relaxed);
-        Ok(scene.api::<Node>().get_opt(&node).await?.is_none().then_some(()))
+        Ok(fixture.api::<Node>().get_opt(&node).await?.is_none().then_some(()))
     })
     .await?;
     ensure!(!unanswered.into_inner(), "for a moment no pod of {app} was ready");
-    let left = pods(scene, app).await?;
+    let left = pods(fixture, app).await?;
     ensure!(left.len() == 1 && left[0].uid() != old.uid(), "{} pods are left", left.len());
     ensure!(left[0].spec.node_name != node && left[0].replica_set().is_some(), "the copy is not the Deployment's");
-    scene.told(old.name(), reason::SURGING, "after a copy is ready").await?;
-    ensure!(scene.launched().len() == 2, "{} machines for one pod that moved", scene.launched().len());
-    scene.one_instance_each().await?;
+    fixture.wait_for_event(old.name(), reason::SURGING, "after a copy is ready").await?;
+    ensure!(fixture.launched().len() == 2, "{} machines for one pod that moved", fixture.launched().len());
+    fixture.one_instance_each().await?;
     let at_once = DeleteParams::default();
-    Api::<Deployment>::namespaced(scene.client.clone(), "default").delete(app, &at_once).await?;
-    Api::<PodDisruptionBudget>::namespaced(scene.client.clone(), "default").delete(app, &at_once).await?;
-    scene.api::<NodeClaim>().delete_collection(&at_once, &ListParams::default()).await?;
+    Api::<Deployment>::namespaced(fixture.client.clone(), "default").delete(app, &at_once).await?;
+    Api::<PodDisruptionBudget>::namespaced(fixture.client.clone(), "default").delete(app, &at_once).await?;
+    fixture.api::<NodeClaim>().delete_collection(&at_once, &ListParams::default()).await?;
     Ok(())
 }
 
 #[test]
 fn surge_evicts_single_pod_when_its_copy_is_ready() {
-    play(async |scene| a_copy_comes_first(scene, "single").await);
+    run(async |fixture| a_copy_comes_first(fixture, "single").await);
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use world::measure::Measure;
+use testbed::measure::Measure;
 
 /// Share of the fall in cost that may remain: a fleet this close to its final cost counts as scaled in.
 const CLOSE: f64 = 0.02;

@@ -8,8 +8,8 @@ use anyhow::{Context, Result, ensure};
 use go_programs::go_program;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
-use world::controller::Ports;
-use world::controlplane::ControlPlane;
+use testbed::controller::Ports;
+use testbed::controlplane::ControlPlane;
 
 use crate::catalogue::Catalogue;
 use crate::kerf::BOOT;

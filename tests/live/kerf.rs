@@ -6,9 +6,9 @@ use anyhow::Result;
 use cloud::fake::FakeCloud;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use world::controller::{Aws, Ports, command};
-use world::controlplane::ControlPlane;
-use world::ec2wire::Ec2Wire;
+use testbed::controller::{Aws, Ports, command};
+use testbed::controlplane::ControlPlane;
+use testbed::ec2wire::Ec2Wire;
 
 use crate::catalogue::Catalogue;
 use crate::machines::Machines;

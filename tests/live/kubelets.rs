@@ -34,13 +34,13 @@ enum Step {
 #[derive(Clone)]
 pub struct Kubelets {
     client: Client,
-    hands: Arc<Semaphore>,
+    workers: Arc<Semaphore>,
     begun: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Kubelets {
     pub fn new(client: Client) -> Self {
-        Self { client, hands: Arc::new(Semaphore::new(AT_ONCE)), begun: Arc::default() }
+        Self { client, workers: Arc::new(Semaphore::new(AT_ONCE)), begun: Arc::default() }
     }
 
     /// Handles an event of a Node.
@@ -85,7 +85,7 @@ impl Kubelets {
 
     async fn act(&self, step: &Step) -> kube::Result<()> {
         // The semaphore is never closed, so acquire never fails.
-        let _hand = self.hands.acquire().await;
+        let _permit = self.workers.acquire().await;
         let (pods, patch) =
             (|namespace: &str| Api::<Pod>::namespaced(self.client.clone(), namespace), PatchParams::default());
         match step {

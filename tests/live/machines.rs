@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use crate::catalogue::Catalogue;
 
 /// Interval of the ticks of EC2's clock.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(100);
 /// Highest number of Nodes that register at the same time.
 const AT_ONCE: usize = 8;
 
@@ -36,11 +36,11 @@ impl Machines {
             let (nodes, mut registered, mut changes) = (Api::all(client), BTreeSet::new(), ec2.changes());
             loop {
                 changes.mark_unchanged();
-                let all = look(&nodes, &ec2, &catalogue, &mut registered).await;
-                tokio::time::sleep(LOOK).await;
+                let all = reconcile(&nodes, &ec2, &catalogue, &mut registered).await;
+                tokio::time::sleep(POLL).await;
                 // A list of all instances is expensive where there are thousands.
                 while all && !changes.has_changed().unwrap_or(true) {
-                    tokio::time::sleep(LOOK).await;
+                    tokio::time::sleep(POLL).await;
                     ec2.tick();
                 }
             }
@@ -49,7 +49,12 @@ impl Machines {
 }
 
 /// Registers new instances; returns whether all of them succeeded. Failures are retried at the next call.
-async fn look(nodes: &Api<Node>, ec2: &FakeCloud, catalogue: &Catalogue, registered: &mut BTreeSet<String>) -> bool {
+async fn reconcile(
+    nodes: &Api<Node>,
+    ec2: &FakeCloud,
+    catalogue: &Catalogue,
+    registered: &mut BTreeSet<String>,
+) -> bool {
     let up = |machine: &FakeInstance| machine.instance.state == "running" && !registered.contains(&machine.instance.id);
     let new: Vec<FakeInstance> = ec2.machines().into_iter().filter(up).collect();
     let register = |machine: FakeInstance| async move {

@@ -2,20 +2,20 @@
 //! types, prices and simulated kubelets are the same. `make peers-live` starts the program, docs/performance.md shows its
 //! results.
 //!
-//! `live-numbers [SCENARIO...]` runs some of the scenarios; `KERF_LIVE_PERCENT=2` runs them with 2 % of their pods. Results
+//! `live-benchmark [SCENARIO...]` runs some of the scenarios; `KERF_LIVE_PERCENT=2` runs them with 2 % of their pods. Results
 //! with all pods go to `target/peers/live.json`, scenario by scenario, other results to `live-sample.json`. The course of a run
 //! is in `live-SCENARIO-SIDE.csv`. `KERF_LIVE_ALONE=1` runs only Kerf's side, for work on the controller, and keeps the logs.
 
-mod arena;
+mod benchmark;
 mod catalogue;
 mod figures;
 mod karpenter;
 mod kerf;
 mod kubelets;
 mod machines;
+mod observation;
 mod pool;
 mod scenarios;
-mod sight;
 mod subject;
 #[cfg(test)]
 mod tests;
@@ -23,7 +23,7 @@ mod timeline;
 mod workload;
 
 use anyhow::{Context, Result, ensure};
-use world::measure;
+use testbed::measure;
 
 use figures::Figures;
 use scenarios::Scenario;
@@ -39,20 +39,20 @@ async fn main() -> Result<()> {
     let alone = std::env::var_os("KERF_LIVE_ALONE").is_some();
     let fixtures = Fixtures::make().await?;
     for scenario in chosen(&names, scenarios::all(&fixtures, percent)?)? {
-        let ours = play(&scenario, Side::Kerf, &fixtures, alone).await?;
+        let ours = run(&scenario, Side::Kerf, &fixtures, alone).await?;
         if alone {
             continue;
         }
-        let peer = play(&scenario, Side::Karpenter, &fixtures, false).await?;
+        let peer = run(&scenario, Side::Karpenter, &fixtures, false).await?;
         let file = if percent == WHOLE { "live" } else { "live-sample" };
         measure::write_group(file, scenario.name, &figures::beside(scenario.name, &ours, &peer))?;
     }
     Ok(())
 }
 
-async fn play(scenario: &Scenario, side: Side, fixtures: &Fixtures, keep_logs: bool) -> Result<Figures> {
+async fn run(scenario: &Scenario, side: Side, fixtures: &Fixtures, keep_logs: bool) -> Result<Figures> {
     println!("==> {}: {}", scenario.name, side.name());
-    let figures = arena::play(scenario, side, fixtures, keep_logs).await;
+    let figures = benchmark::run(scenario, side, fixtures, keep_logs).await;
     let figures = figures.with_context(|| format!("{} cannot be played with {}", scenario.name, side.name()))?;
     println!("    {figures:?}");
     Ok(figures)

@@ -5,8 +5,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
-use world::controlplane::ControlPlane;
-use world::machines::find_program;
+use testbed::controlplane::ControlPlane;
+use testbed::machines::find_program;
 
 use crate::catalogue::Catalogue;
 use crate::kerf::Ec2;

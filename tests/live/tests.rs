@@ -8,9 +8,9 @@ use api::NodeClaim;
 use api::objects::{Node, Pod, ResourceList};
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::json;
-use world::eventually;
+use testbed::eventually;
 
-use super::arena::Arena;
+use super::benchmark::Benchmark;
 use super::subject::{Fixtures, Side};
 use super::{pool, scenarios};
 
@@ -26,23 +26,23 @@ async fn nodes_have_allocatable_that_their_nodeclaims_promised() {
     let mut scenario = scenarios::all(&fixtures, PERCENT).unwrap().remove(0);
     scenario.then = scenarios::Change::None;
     assert_eq!(scenario.workload.pods(), 20);
-    let mut arena = Arena::open(Side::Kerf, &fixtures).await.unwrap();
-    let figures = arena.play(&scenario).await.unwrap();
+    let mut benchmark = Benchmark::open(Side::Kerf, &fixtures).await.unwrap();
+    let figures = benchmark.run(&scenario).await.unwrap();
     let ran = figures.ran.unwrap();
     assert!(figures.first_claim < ran.took, "{figures:?}");
     assert!((1..20).contains(&ran.nodes) && ran.cost > 0.0, "{figures:?}");
     assert!(figures.rss_peak_mib > 1.0 && figures.cpu > 0.0, "{figures:?}");
-    let nodes = Api::<Node>::all(arena.client.clone()).list(&ListParams::default()).await.unwrap();
+    let nodes = Api::<Node>::all(benchmark.client.clone()).list(&ListParams::default()).await.unwrap();
     let nodes: BTreeMap<_, _> = nodes.iter().map(|node| (node.spec.provider_id.clone(), node)).collect();
-    for claim in Api::<NodeClaim>::all(arena.client.clone()).list(&ListParams::default()).await.unwrap() {
+    for claim in Api::<NodeClaim>::all(benchmark.client.clone()).list(&ListParams::default()).await.unwrap() {
         let status = claim.status.unwrap();
         let node = nodes[&status.provider_id];
         for resource in ["cpu", "memory", "pods"] {
-            let (told, found) = (&status.allocatable[resource], &node.status.allocatable[resource]);
-            assert_eq!(told.amount(resource), found.amount(resource), "{resource} of {}", node.name());
+            let (promised, found) = (&status.allocatable[resource], &node.status.allocatable[resource]);
+            assert_eq!(promised.amount(resource), found.amount(resource), "{resource} of {}", node.name());
         }
     }
-    arena.close().await.unwrap();
+    benchmark.close().await.unwrap();
 }
 
 /// Nodes register one by one, and kube-scheduler could bind small pods to capacity for large ones. Here a node becomes
@@ -51,14 +51,15 @@ async fn nodes_have_allocatable_that_their_nodeclaims_promised() {
 async fn controller_launches_no_extra_nodes_when_nodes_open_in_turn() {
     let fixtures = Fixtures::make().await.unwrap();
     let scenario = scenarios::all(&fixtures, PERCENT).unwrap().remove(0);
-    let mut arena = Arena::open(Side::Kerf, &fixtures).await.unwrap();
-    let mut held = pool::object(&arena.class, 1).unwrap();
+    let mut benchmark = Benchmark::open(Side::Kerf, &fixtures).await.unwrap();
+    let mut held = pool::object(&benchmark.class, 1).unwrap();
     held["spec"]["template"]["spec"]["startupTaints"] = json!([{"key": HOLD, "effect": "NoSchedule"}]);
     // A replacement would have the taint too, and this test does not remove it.
     held["spec"]["disruption"]["consolidateAfter"] = json!("Never");
-    world::apply(&arena.client, held).await.unwrap();
-    arena.waiting_pods(&scenario).await.unwrap();
-    let (pods, nodes) = (Api::<Pod>::default_namespaced(arena.client.clone()), Api::<Node>::all(arena.client.clone()));
+    testbed::apply(&benchmark.client, held).await.unwrap();
+    benchmark.waiting_pods(&scenario).await.unwrap();
+    let (pods, nodes) =
+        (Api::<Pod>::default_namespaced(benchmark.client.clone()), Api::<Node>::all(benchmark.client.clone()));
     let mut opened = 0;
     while let Some(node) = next_closed_node(&pods, &nodes).await {
         let taints: Vec<_> = node.spec.taints.iter().filter(|taint| taint.key != HOLD).collect();
@@ -68,12 +69,12 @@ async fn controller_launches_no_extra_nodes_when_nodes_open_in_turn() {
     }
     assert!(opened > 2, "{opened} machines are no row");
     let all = scenario.workload.pods();
-    let run = arena.until("all pods to run", |seen| {
+    let run = benchmark.until("all pods to run", |seen| {
         ensure!(seen.running() == all, "{} of {all} run", seen.running());
         Ok(())
     });
     run.await.unwrap();
-    let claims = list(&Api::<NodeClaim>::all(arena.client.clone())).await.unwrap();
+    let claims = list(&Api::<NodeClaim>::all(benchmark.client.clone())).await.unwrap();
     let pods = list(&pods).await.unwrap();
     for resource in ["cpu", "memory"] {
         let of = |requests: &ResourceList| requests[resource].amount(resource).unwrap();
@@ -86,7 +87,7 @@ async fn controller_launches_no_extra_nodes_when_nodes_open_in_turn() {
         let most = asked + largest;
         assert!(bought <= most, "pods ask for {asked} of {resource}, machines were bought for {bought}");
     }
-    arena.close().await.unwrap();
+    benchmark.close().await.unwrap();
 }
 
 /// Waits until every pending pod is nominated to an existing node. Returns a node that is still unschedulable; `None` once all

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use testbed::measure;
+use testbed::process::usage::{mebibytes, processor_time, resident};
 use tokio::task::JoinHandle;
-use world::measure;
-use world::process::usage::{mebibytes, processor_time, resident};
 
-use crate::sight::{Seen, lock};
+use crate::observation::{Seen, lock};
 
 const STEP: Duration = Duration::from_secs(1);
 const HEAD: &str = "second,waiting,running,leaving,claims,nodes,dollars-per-hour,rss-mib,cpu-s";

@@ -115,13 +115,13 @@ fn put_node(index: &mut Index, number: usize) {
         "status": {"providerID": provider, "nodeName": name, "conditions": conditions},
     });
     drop(index.apply(made::<NodeClaim>(claim), at(0), true));
-    let room = json!({"cpu": "7500m", "memory": "30Gi", "pods": "58", "ephemeral-storage": "80Gi"});
+    let allocatable = json!({"cpu": "7500m", "memory": "30Gi", "pods": "58", "ephemeral-storage": "80Gi"});
     let node = json!({
         "metadata": {"name": name, "uid": name, "labels": labels, "creationTimestamp": at(0).to_string()},
         "spec": {"providerID": provider},
         "status": {
             "capacity": {"cpu": "8", "memory": "32Gi", "pods": "58", "ephemeral-storage": "100Gi"},
-            "allocatable": room, "conditions": [condition("Ready"), condition("StorageReady")],
+            "allocatable": allocatable, "conditions": [condition("Ready"), condition("StorageReady")],
         },
     });
     drop(index.apply(made::<Node>(node), at(0), true));
@@ -245,7 +245,7 @@ fn cluster_metrics_drop_deleted_and_count_unpriced_nodes() {
 }
 
 /// Returns a NodeClaim as a watch delivers it, with a condition whose last transition was at this second.
-fn claim_that_says(status: &str, turned: i64, deleted: Option<i64>) -> NodeClaim {
+fn claim_with_condition(status: &str, turned: i64, deleted: Option<i64>) -> NodeClaim {
     let mut condition = condition("Launched");
     condition["status"] = json!(status);
     condition["lastTransitionTime"] = json!(at(turned).to_string());
@@ -263,8 +263,8 @@ fn claim_that_says(status: &str, turned: i64, deleted: Option<i64>) -> NodeClaim
 fn condition_metrics_count_transitions_and_terminations() {
     let (mut index, metrics) = (Index::default(), Metrics::new(&table()));
     let (fleet, decisions) = (ClusterMetrics::new(at(0)), PodDecisions::new(at(0)));
-    drop(index.apply(claim_that_says("Unknown", 10, None), at(10), true));
-    drop(index.apply(claim_that_says("True", 13, None), at(13), true));
+    drop(index.apply(claim_with_condition("Unknown", 10, None), at(10), true));
+    drop(index.apply(claim_with_condition("True", 13, None), at(13), true));
     fleet.collect(&index, &decisions, &|_| None, &metrics, at(20));
     fleet.collect(&index, &decisions, &|_| None, &metrics, at(23));
     let text = metrics.render();
@@ -278,7 +278,7 @@ fn condition_metrics_count_transitions_and_terminations() {
     ] {
         assert!(text.contains(line), "{line} is missing in\n{text}");
     }
-    drop(index.apply(claim_that_says("True", 13, Some(30)), at(30), true));
+    drop(index.apply(claim_with_condition("True", 13, Some(30)), at(30), true));
     fleet.collect(&index, &decisions, &|_| None, &metrics, at(34));
     assert!(metrics.render().contains("operator_nodeclaim_termination_current_time_seconds{} 4.0"));
     drop(index.delete::<NodeClaim>("one", at(37)));

@@ -11,12 +11,12 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::json;
-use world::controlplane::Ending;
-use world::eventually;
-use world::machines::Phase;
+use testbed::controlplane::PodRemoval;
+use testbed::eventually;
+use testbed::machines::Phase;
 
 use super::RUN;
-use super::scene::{LIMIT, Scene};
+use super::fixture::{Fixture, LIMIT};
 
 /// Time between a spot notice of EC2 and its deadline.
 const NOTICE: SignedDuration = SignedDuration::from_secs(120);
@@ -24,26 +24,30 @@ const NOTICE: SignedDuration = SignedDuration::from_secs(120);
 const PROGRAM: &str = "kerf-agent/";
 const TOO_MANY: u16 = 429;
 
-pub async fn keeps_the_budget(scene: &Scene) -> Result<()> {
-    let web: BTreeSet<String> = scene.running("web", 3).await?.iter().map(ResourceExt::name_any).collect();
+pub async fn keeps_the_budget(fixture: &Fixture) -> Result<()> {
+    let web: BTreeSet<String> = fixture.running("web", 3).await?.iter().map(ResourceExt::name_any).collect();
     let started = Timestamp::now();
     let deadline = started + NOTICE;
-    let instance = scene.machine.instance_id();
-    ensure!(scene.stage.ec2.interrupt(instance, deadline), "EC2 does not know {instance}");
-    scene.condition(condition::INTERRUPTED, condition::TRUE).await?;
-    let refused = refused_since(scene, started).await?;
-    ensure!(refused.said.contains("disruption budget web"), "the refusal does not name the budget: {}", refused.said);
-    println!("    {} after the notice {} was refused: {}", since(&refused, started), refused.pod, refused.said);
-    let killed = scene.kill(RUN)?;
-    refused_since(scene, killed).await.context("nobody took up the drain of an agent that was killed")?;
-    ensure!(scene.running("web", 3).await?.len() == 3, "somebody went in spite of the budget");
+    let instance = fixture.machine.instance_id();
+    ensure!(fixture.environment.ec2.interrupt(instance, deadline), "EC2 does not know {instance}");
+    fixture.condition(condition::INTERRUPTED, condition::TRUE).await?;
+    let refused = refused_since(fixture, started).await?;
+    ensure!(
+        refused.message.contains("disruption budget web"),
+        "the refusal does not name the budget: {}",
+        refused.message
+    );
+    println!("    {} after the notice {} was refused: {}", since(&refused, started), refused.pod, refused.message);
+    let killed = fixture.kill(RUN)?;
+    refused_since(fixture, killed).await.context("nobody took up the drain of an agent that was killed")?;
+    ensure!(fixture.running("web", 3).await?.len() == 3, "somebody went in spite of the budget");
     let opened = Timestamp::now();
-    let budgets: Api<PodDisruptionBudget> = Api::namespaced(scene.client.clone(), "default");
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(fixture.client.clone(), "default");
     let one = Patch::Merge(json!({"spec": {"maxUnavailable": 1}}));
     budgets.patch("web", &PatchParams::default(), &one).await?;
     println!("    {:.1} s after the notice the budget allows one", opened.duration_since(started).as_secs_f64());
     eventually("the machine to be empty", LIMIT, async || {
-        let mut left = scene.pods(None).await?;
+        let mut left = fixture.pods(None).await?;
         // A terminated instance leaves the objects of ended pods to the garbage collector of Kubernetes, which deletes them a
         // minute later.
         left.retain(|pod| pod.metadata.namespace.as_deref() == Some("default") && !has_ended(pod));
@@ -52,10 +56,10 @@ pub async fn keeps_the_budget(scene: &Scene) -> Result<()> {
     })
     .await?;
     ensure!(Timestamp::now() < deadline, "the last pod ended after the deadline");
-    says_so(scene).await?;
-    let fewest = scene.observer.fewest_ready("web", started);
+    event_reports_the_outcome(fixture).await?;
+    let fewest = fixture.observer.fewest_ready("web", started);
     ensure!(fewest == 2, "the budget allows one of three to be away, and {fewest} were ready");
-    judge(&ours(scene)?, &web, started, opened)
+    validate(&ours(fixture)?, &web, started, opened)
 }
 
 fn has_ended(pod: &Pod) -> bool {
@@ -64,38 +68,41 @@ fn has_ended(pod: &Pod) -> bool {
 }
 
 /// Returns the requests of this machine's agent in the audit log of the API server.
-fn ours(scene: &Scene) -> Result<Vec<Ending>> {
-    let user = format!("system:node:{}", scene.machine.node_name());
-    let mut all = scene.stage.control_plane.endings()?;
-    all.retain(|ending| ending.user == user && ending.program.starts_with(PROGRAM));
+fn ours(fixture: &Fixture) -> Result<Vec<PodRemoval>> {
+    let user = format!("system:node:{}", fixture.machine.node_name());
+    let mut all = fixture.environment.control_plane.removals()?;
+    all.retain(|removal| removal.user == user && removal.program.starts_with(PROGRAM));
     Ok(all)
 }
 
 /// Waits for the agent's next refused eviction.
-async fn refused_since(scene: &Scene, moment: Timestamp) -> Result<Ending> {
+async fn refused_since(fixture: &Fixture, moment: Timestamp) -> Result<PodRemoval> {
     eventually("a refusal", LIMIT, async || {
-        Ok(ours(scene)?.into_iter().find(|ending| ending.code == TOO_MANY && ending.at > moment))
+        Ok(ours(fixture)?.into_iter().find(|removal| removal.code == TOO_MANY && removal.at > moment))
     })
     .await
 }
 
-fn since(ending: &Ending, start: Timestamp) -> String {
-    format!("{:.1} s", ending.at.duration_since(start).as_secs_f64())
+fn since(removal: &PodRemoval, start: Timestamp) -> String {
+    format!("{:.1} s", removal.at.duration_since(start).as_secs_f64())
 }
 
 /// Asserts that the API server granted the eviction of every pod of the budget, not before the budget permitted one, and that
 /// no pod was deleted.
-fn judge(ledger: &[Ending], web: &BTreeSet<String>, started: Timestamp, opened: Timestamp) -> Result<()> {
-    let refused = ledger.iter().filter(|ending| ending.code == TOO_MANY).count();
+fn validate(evictions: &[PodRemoval], web: &BTreeSet<String>, started: Timestamp, opened: Timestamp) -> Result<()> {
+    let refused = evictions.iter().filter(|removal| removal.code == TOO_MANY).count();
     println!("    {refused} evictions were refused; what was granted:");
-    ensure!(ledger.iter().all(|ending| ending.evicts), "somebody was deleted in place of being evicted");
-    ensure!(!ledger.iter().any(|ending| ending.pod.starts_with("aws-node")), "the DaemonSet's pod was asked to go");
+    ensure!(evictions.iter().all(|removal| removal.evicts), "somebody was deleted in place of being evicted");
+    ensure!(
+        !evictions.iter().any(|removal| removal.pod.starts_with("aws-node")),
+        "the DaemonSet's pod was asked to go"
+    );
     let mut left = BTreeSet::new();
-    for ending in ledger.iter().filter(|ending| ending.code < 300) {
-        println!("    {:>7} {}", since(ending, started), ending.pod);
-        if web.contains(&ending.pod) {
-            ensure!(ending.at >= opened, "{} went before the budget let it go", ending.pod);
-            left.insert(ending.pod.clone());
+    for removal in evictions.iter().filter(|removal| removal.code < 300) {
+        println!("    {:>7} {}", since(removal, started), removal.pod);
+        if web.contains(&removal.pod) {
+            ensure!(removal.at >= opened, "{} went before the budget let it go", removal.pod);
+            left.insert(removal.pod.clone());
         }
     }
     ensure!(left == *web, "by leave went {left:?} of {web:?}");
@@ -103,32 +110,32 @@ fn judge(ledger: &[Ending], web: &BTreeSet<String>, started: Timestamp, opened: 
 }
 
 /// Asserts that an event reports the outcome.
-async fn says_so(scene: &Scene) -> Result<()> {
-    let events: Api<Event> = Api::namespaced(scene.client.clone(), "default");
+async fn event_reports_the_outcome(fixture: &Fixture) -> Result<()> {
+    let events: Api<Event> = Api::namespaced(fixture.client.clone(), "default");
     let reason = format!("reason={}", condition::DRAINED);
-    let told = eventually("the drain's outcome", LIMIT, async || {
+    let statuses = eventually("the drain's outcome", LIMIT, async || {
         let events = events.list(&ListParams::default().fields(&reason)).await?.items;
         Ok(events.into_iter().find_map(|event| event.message))
     })
     .await?;
-    println!("    {told}");
-    ensure!(told.contains("0 forced") || !told.contains("forced"), "somebody was forced: {told}");
+    println!("    {statuses}");
+    ensure!(statuses.contains("0 forced") || !statuses.contains("forced"), "somebody was forced: {statuses}");
     Ok(())
 }
 
 /// Asserts that the controller terminates the instance, that systemd shuts down in order, and that nothing is left.
-pub async fn ends_the_machine(scene: &Scene) -> Result<()> {
+pub async fn ends_the_machine(fixture: &Fixture) -> Result<()> {
     eventually("the machine's end", LIMIT, async || {
-        let phase = scene.machine.phase();
+        let phase = fixture.machine.phase();
         ensure!(phase == Phase::Ended, "it is {phase:?}");
         Ok(Some(()))
     })
     .await?;
-    let journal = std::fs::read_to_string(scene.machine.log())?;
+    let journal = std::fs::read_to_string(fixture.machine.log())?;
     ensure!(journal.contains("kerf-agent"), "the journal was not kept");
     eventually("its Node to go", LIMIT, async || {
-        let nodes: Api<Node> = Api::all(scene.client.clone());
-        Ok(nodes.get_opt(scene.machine.node_name()).await?.is_none().then_some(()))
+        let nodes: Api<Node> = Api::all(fixture.client.clone());
+        Ok(nodes.get_opt(fixture.machine.node_name()).await?.is_none().then_some(()))
     })
     .await
 }

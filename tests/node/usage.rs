@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::Api;
-use world::eventually;
+use testbed::eventually;
 
 use super::RUN;
-use super::scene::{LIMIT, Scene};
+use super::fixture::{Fixture, LIMIT};
 
 /// Permitted CPU use of the load in nanocores; below it, its permitted memory in bytes. The load is a loop at 300m that has
 /// touched 40 MiB. CPU may differ by a tenth to either side. The load returns no memory, so memory may be a tenth higher:
@@ -25,18 +25,18 @@ const MEMORY: RangeInclusive<u64> = (40 << 20)..=(44 << 20);
 const LONG: Duration = Duration::from_secs(50);
 
 /// Asserts the report of the load and of the idle pods, after an orderly restart of the agent: the history must survive it.
-pub async fn is_what_the_load_makes(scene: &Scene) -> Result<()> {
-    let busy = scene.running("busy", 1).await?.pop().context("it runs")?;
-    let resting = scene.running("web", 3).await?;
+pub async fn is_what_the_load_makes(fixture: &Fixture) -> Result<()> {
+    let busy = fixture.running("busy", 1).await?.pop().context("it runs")?;
+    let resting = fixture.running("web", 3).await?;
     let begin = Timestamp::now();
     tokio::time::sleep(LONG).await;
     let before = Timestamp::now();
-    scene.system()?.systemctl(&["restart", RUN]);
-    let report = reported_since(scene, before).await?;
+    fixture.system()?.systemctl(&["restart", RUN]);
+    let report = reported_since(fixture, before).await?;
     let since = report.spec.since.0;
     ensure!(since <= begin, "history begins at {since}: the restart at {before} has lost what it knew at {begin}");
     let pods = decode_pods(&report.spec.pods)?;
-    judge(find(&pods, &busy)?)?;
+    validate(find(&pods, &busy)?)?;
     for pod in &resting {
         let idle = find(&pods, pod)?;
         let least = Level::containing(0);
@@ -48,10 +48,10 @@ pub async fn is_what_the_load_makes(scene: &Scene) -> Result<()> {
 }
 
 /// Waits for the first report with a measurement after `moment`.
-async fn reported_since(scene: &Scene, moment: Timestamp) -> Result<NodeUsage> {
-    let reports: Api<NodeUsage> = Api::all(scene.client.clone());
+async fn reported_since(fixture: &Fixture, moment: Timestamp) -> Result<NodeUsage> {
+    let reports: Api<NodeUsage> = Api::all(fixture.client.clone());
     eventually("a report", LIMIT + Duration::from_secs(60), async || {
-        let report = reports.get(scene.machine.node_name()).await?;
+        let report = reports.get(fixture.machine.node_name()).await?;
         let at = report.spec.measured_at.0;
         ensure!(at > moment, "the last one is of {at}");
         Ok(Some(report))
@@ -64,7 +64,7 @@ fn find<'a>(pods: &'a [PodUsage], pod: &Pod) -> Result<&'a PodUsage> {
     pods.iter().find(|it| Some(it.id) == id).with_context(|| format!("{} is not in the report", pod.name_any()))
 }
 
-fn judge(busy: &PodUsage) -> Result<()> {
+fn validate(busy: &PodUsage) -> Result<()> {
     for (what, level, right) in [("CPU", busy.cpu_p50, CPU), ("memory", busy.memory_p95, MEMORY)] {
         println!("    {what} of the load: between {} and {} (nanocores, bytes)", level.start(), level.end());
         let (least, most) = (Level::containing(*right.start()), Level::containing(*right.end()));

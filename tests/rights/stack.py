@@ -15,7 +15,7 @@ url, template, *parameters = sys.argv[1:]
 given = dict(one.split("=", 1) for one in parameters)
 yaml.add_multi_constructor("", yaml_tag_constructor)
 with open(template, encoding="utf-8") as file:
-    # moto itself reads templates so, for its words are tags that no reader knows.
+    # moto itself reads templates so, for its words are tags that no parser supports.
     content = yaml.load(file, Loader=yaml.Loader)
 words = {
     "ClusterName": given["ClusterName"],

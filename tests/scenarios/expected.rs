@@ -4,23 +4,23 @@
 //! expect 2 new nodes                          expect no new nodes
 //! expect price 0.3                            (of all new nodes together)
 //! expect web on n1                            every pod of the group, on a node or `new`
-//! expect web waits [saying WORDS]             all pods of the group are unschedulable, with this text in the reason
-//! expect web 3 wait                           so many pods of the group are unschedulable
+//! expect web unschedulable [because WORDS]    all pods of the group, with this text in the reason
+//! expect web 3 unschedulable                  so many pods of the group
 //! expect web over zone a=2 b=1                number of placed pods of the group per domain
 //! expect web over hostname counts 2,1         the same without the domains, in descending order
 //! expect web apart from db                    no node has pods of both
 //! expect web with db                          one node has all of both
-//! expect web buys m.large                     the cheapest type of each new node with pods of the group
+//! expect web launches m.large                 the cheapest type of each new node with pods of the group
 //! expect web lists 600 types
 //! expect web from POOL                        the NodePool of each new node with pods of the group
-//! expect no moves                             expect 3 nodes go
-//! expect n1,n2 goes REASON                    (of commands: Empty, Drifted, ...)
-//! expect n1,n2 stays saying WORDS             each node is not disrupted, with this text in the reason
-//! expect web-1,web-2 moves to new             destination of running pods in commands: a node, `new` or `nowhere`
-//! expect replacements list 16 types           expect replacements need capacity-type In spot
+//! expect no moves                             expect 3 nodes removed
+//! expect n1,n2 removed REASON                 (of commands: Empty, Drifted, ...)
+//! expect n1,n2 kept because WORDS             each node is not disrupted, with this text in the reason
+//! expect web-1,web-2 moves to new             destination of running pods in commands: a node, `new` or `unplaced`
+//! expect replacements list 16 types           expect replacements require capacity-type In spot
 //! ```
 //!
-//! A group is the pods `web`, `web-01`, `web-02`, ...; `everyone` is all pods.
+//! A group is the pods `web`, `web-01`, `web-02`, ...; `all-pods` is every pod.
 
 #[path = "expected/moves.rs"]
 mod moves;
@@ -29,13 +29,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use planner::{Launch, Node, Operator, Plan, PodVerdict, Requirement, Snapshot, label};
 
-use crate::words;
+use crate::values;
 
 /// Returns the expectations that the plan violates.
 pub fn broken(expected: &[String], snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     let outcome = Outcome { snapshot, plan };
-    let judged = expected.iter().map(|line| (line, outcome.judge(&line.split_whitespace().collect::<Vec<_>>())));
-    judged.filter_map(|(line, judged)| judged.err().map(|why| format!("expected {line}, but {why}"))).collect()
+    let checked = expected.iter().map(|line| (line, outcome.check(&line.split_whitespace().collect::<Vec<_>>())));
+    checked.filter_map(|(line, checked)| checked.err().map(|why| format!("expected {line}, but {why}"))).collect()
 }
 
 struct Outcome<'a> {
@@ -50,9 +50,9 @@ enum Place<'a> {
 }
 
 impl<'a> Outcome<'a> {
-    fn judge(&self, words: &[&str]) -> Result<(), String> {
-        if let Some(judged) = self.moves(words) {
-            return judged;
+    fn check(&self, words: &[&str]) -> Result<(), String> {
+        if let Some(checked) = self.moves(words) {
+            return checked;
         }
         match words {
             [count, "new", "nodes" | "node"] => {
@@ -60,7 +60,7 @@ impl<'a> Outcome<'a> {
                 equal(count, &self.plan.launches.len().to_string())
             }
             ["price", price] => {
-                let price = words::dollars(price)?;
+                let price = values::dollars(price)?;
                 equal(&price.0.to_string(), &self.plan.launches.iter().map(|it| it.price.0).sum::<i64>().to_string())
             }
             [group, rest @ ..] => self.group(group, rest),
@@ -71,9 +71,9 @@ impl<'a> Outcome<'a> {
     fn group(&self, group: &str, words: &[&str]) -> Result<(), String> {
         let pods = self.pods(group)?;
         match words {
-            ["waits"] => self.each(&pods, "waiting", |it| self.waits(it).to_owned()),
-            ["waits", "saying", saying @ ..] => self.says(&pods, &saying.join(" ")),
-            [count, "wait" | "waits"] => {
+            ["unschedulable"] => self.each(&pods, "unschedulable", |it| self.status(it).to_owned()),
+            ["unschedulable", "because", reason @ ..] => self.has_reason(&pods, &reason.join(" ")),
+            [count, "unschedulable"] => {
                 let waiting = pods.iter().filter(|pod| self.place(**pod).is_none()).count();
                 equal(count, &waiting.to_string())
             }
@@ -81,8 +81,8 @@ impl<'a> Outcome<'a> {
                 self.each(&pods, "new", |it| self.on(it).split_once('-').map_or("old", |it| it.0).to_owned())
             }
             ["on", node] => self.each(&pods, node, |it| self.on(it)),
-            ["over", key, "counts", counts] => equal(counts, &self.counts(&pods, &words::key(key))),
-            ["over", key, counts @ ..] => equal(&counts.join(" "), &self.spread(&pods, &words::key(key))),
+            ["over", key, "counts", counts] => equal(counts, &self.counts(&pods, &values::key(key))),
+            ["over", key, counts @ ..] => equal(&counts.join(" "), &self.spread(&pods, &values::key(key))),
             ["apart", "from", other] => {
                 let both: Vec<String> =
                     self.nodes(&pods).intersection(&self.nodes(&self.pods(other)?)).cloned().collect();
@@ -93,7 +93,7 @@ impl<'a> Outcome<'a> {
                     self.nodes(&pods).union(&self.nodes(&self.pods(other)?)).cloned().collect();
                 equal("1", &nodes.len().to_string())
             }
-            ["buys", kind] => self.each_launch(&pods, kind, |it| it.instance_types[0].clone()),
+            ["launches", kind] => self.each_launch(&pods, kind, |it| it.instance_types[0].clone()),
             ["lists", count, "types"] => self.each_launch(&pods, count, |it| it.instance_types.len().to_string()),
             ["from", pool] => self.each_launch(&pods, pool, |it| it.pool.clone()),
             _ => Err(format!("{:?} is not an expectation", words.join(" "))),
@@ -103,7 +103,7 @@ impl<'a> Outcome<'a> {
     fn pods(&self, group: &str) -> Result<Vec<usize>, String> {
         let of_group = |name: &str| {
             let stem = name.rsplit_once('-').filter(|(_, number)| number.parse::<u32>().is_ok()).map(|it| it.0);
-            group == "everyone" || group.split(',').any(|group| name == group || stem == Some(group))
+            group == "all-pods" || group.split(',').any(|group| name == group || stem == Some(group))
         };
         let all = 0..self.snapshot.pods.len();
         let pods: Vec<usize> = all.filter(|pod| of_group(&self.snapshot.pods[*pod].name)).collect();
@@ -120,16 +120,16 @@ impl<'a> Outcome<'a> {
         }
     }
 
-    fn waits(&self, pod: usize) -> &'static str {
-        if self.place(pod).is_some() { "placed" } else { "waiting" }
+    fn status(&self, pod: usize) -> &'static str {
+        if self.place(pod).is_some() { "placed" } else { "unschedulable" }
     }
 
-    fn says(&self, pods: &[usize], saying: &str) -> Result<(), String> {
-        self.each(pods, "waiting", |it| self.waits(it).to_owned())?;
+    fn has_reason(&self, pods: &[usize], part: &str) -> Result<(), String> {
+        self.each(pods, "unschedulable", |it| self.status(it).to_owned())?;
         for pod in pods {
-            let said = self.plan.report.pods[*pod].to_string();
-            if !said.contains(saying) {
-                return Err(format!("{} says: {said}", self.snapshot.pods[*pod].name));
+            let reported = self.plan.report.pods[*pod].to_string();
+            if !reported.contains(part) {
+                return Err(format!("the verdict of {} is: {reported}", self.snapshot.pods[*pod].name));
             }
         }
         Ok(())
@@ -159,7 +159,7 @@ impl<'a> Outcome<'a> {
             Place::Node(node) => {
                 node.labels.get(key).cloned().unwrap_or_else(|| open(&node.requirements, key, &node.name))
             }
-            Place::Launch(launch, _) if key == words::key("nodepool") => self.plan.launches[launch].pool.clone(),
+            Place::Launch(launch, _) if key == values::key("nodepool") => self.plan.launches[launch].pool.clone(),
             Place::Launch(_, launch) => open(&launch.requirements, key, &self.on(pod)),
         })
     }
@@ -203,7 +203,7 @@ impl<'a> Outcome<'a> {
 fn open(requirements: &[Requirement], key: &str, on: &str) -> String {
     match requirements.iter().find(|it| it.key == key && it.operator == Operator::In).map(|it| it.values.as_slice()) {
         Some([only]) => only.clone(),
-        Some(values) => format!("{}({on})", values.join("|")),
+        Some(words) => format!("{}({on})", words.join("|")),
         None => format!("anything({on})"),
     }
 }

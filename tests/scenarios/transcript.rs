@@ -7,13 +7,13 @@ use planner::{
     Snapshot,
 };
 
-use crate::words;
+use crate::values;
 
 /// Returns the whole plan: launches, nominations, removals, and a reason for everything else.
 pub fn of(snapshot: &Snapshot, plan: &Plan) -> String {
     let mut out = String::new();
     for (position, launch) in plan.launches.iter().enumerate() {
-        tell_launch(&mut out, position, launch);
+        write_launch(&mut out, position, launch);
     }
     for it in &plan.moves {
         let saving = it.saving.map_or_else(|| "an unknown amount".to_owned(), price);
@@ -28,7 +28,7 @@ pub fn of(snapshot: &Snapshot, plan: &Plan) -> String {
         pods.sort();
         pods.iter().for_each(|pod| writeln!(out, "{pod}").unwrap());
     }
-    plan.resizes.iter().for_each(|it| tell_resize(&mut out, it));
+    plan.resizes.iter().for_each(|it| write_resize(&mut out, it));
     if plan.saved_by_usage.0 > 0 {
         writeln!(out, "savings by utilization: {}", price(plan.saved_by_usage)).unwrap();
     }
@@ -52,7 +52,7 @@ pub fn of(snapshot: &Snapshot, plan: &Plan) -> String {
     out
 }
 
-fn tell_resize(out: &mut String, it: &Resize) {
+fn write_resize(out: &mut String, it: &Resize) {
     let again = if it.marks { ", and remembers it" } else { "" };
     writeln!(out, "resize {} on {}: {}{again}", it.pod, it.node, it.why).unwrap();
     for container in &it.containers {
@@ -73,7 +73,7 @@ fn place(to: &Destination) -> String {
     }
 }
 
-fn tell_launch(out: &mut String, position: usize, launch: &Launch) {
+fn write_launch(out: &mut String, position: usize, launch: &Launch) {
     let number = position + 1;
     writeln!(out, "new node {number} from pool {} at {} or more", launch.pool, price(launch.price)).unwrap();
     writeln!(out, "  types {}", types(&launch.instance_types)).unwrap();
@@ -105,7 +105,7 @@ fn price(price: MicroDollars) -> String {
 }
 
 fn requirement(it: &Requirement) -> String {
-    let key = words::short_key(&it.key);
+    let key = values::short_key(&it.key);
     let min = it.min_values.map(|count| format!(" (at least {count})")).unwrap_or_default();
     match it.operator {
         Operator::Exists | Operator::DoesNotExist => format!("{key} {:?}{min}", it.operator),

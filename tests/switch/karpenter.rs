@@ -14,8 +14,8 @@ use cloud::{Cloud as _, FleetConfig, FleetOverride, FleetRequest, LaunchTemplate
 use kube::ResourceExt;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use world::eventually;
-use world::stage::{CLUSTER, Stage};
+use testbed::environment::{CLUSTER, Environment};
+use testbed::eventually;
 
 /// Version of Karpenter's hash of an EC2NodeClass, and an arbitrary value: only Karpenter can verify it.
 const CLASS_HASH: (&str, &str) = ("v6", "4182795473168236110");
@@ -69,23 +69,23 @@ fn class_annotations() -> Value {
 
 /// Karpenter on a simulated cluster.
 pub struct Karpenter<'a> {
-    stage: &'a Stage,
+    environment: &'a Environment,
 }
 
 impl<'a> Karpenter<'a> {
-    pub fn on(stage: &'a Stage) -> Self {
-        Self { stage }
+    pub fn on(environment: &'a Environment) -> Self {
+        Self { environment }
     }
 
     fn api<K: kube::Resource<DynamicType = ()>>(&self) -> Api<K> {
-        Api::all(self.stage.client.clone())
+        Api::all(self.environment.client.clone())
     }
 
     /// Simulates a run of Karpenter: launches an instance for each of these NodeClaims, and stops.
     pub async fn ran(&self, claims: &[&str]) -> Result<()> {
-        self.stage.apply("getting-started/aws-node.yaml").await?;
-        self.stage.apply_value(class()).await?;
-        self.stage.apply_value(pool()).await?;
+        self.environment.apply("getting-started/aws-node.yaml").await?;
+        self.environment.apply_value(class()).await?;
+        self.environment.apply_value(pool()).await?;
         self.makes_profile().await?;
         let pool = self.api::<NodePool>().get("default").await?;
         let hashes = json!({"metadata": {"annotations": pool_annotations(&pool)?}});
@@ -103,8 +103,8 @@ impl<'a> Karpenter<'a> {
         tags.insert("topology.kubernetes.io/region".to_owned(), "us-west-2".to_owned());
         let path = format!("/karpenter/us-west-2/{CLUSTER}/{uid}/");
         let request = cloud::InstanceProfileRequest { name: PROFILE.to_owned(), path, tags };
-        self.stage.ec2.create_instance_profile(&request).await?;
-        self.stage.ec2.add_role_to_instance_profile(PROFILE, ROLE).await?;
+        self.environment.ec2.create_instance_profile(&request).await?;
+        self.environment.ec2.add_role_to_instance_profile(PROFILE, ROLE).await?;
         let status = json!({"status": {"instanceProfile": PROFILE}});
         self.api::<EC2NodeClass>().patch_status("default", &PatchParams::default(), &Patch::Merge(status)).await?;
         Ok(())
@@ -123,7 +123,7 @@ impl<'a> Karpenter<'a> {
         annotations[annotation::CLUSTER_NAME_TAGGED] = json!("true");
         let mut requirements = pool_requirements();
         requirements.push(json!({"key": label::NODEPOOL, "operator": "In", "values": ["default"]}));
-        self.stage
+        self.environment
             .apply_value(json!({
                 "apiVersion": "karpenter.sh/v1",
                 "kind": "NodeClaim",
@@ -152,11 +152,11 @@ impl<'a> Karpenter<'a> {
 
     async fn image(&self) -> Result<String> {
         let path = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/recommended/image_id";
-        self.stage.ec2.parameter(path).await?.context("no image")
+        self.environment.ec2.parameter(path).await?.context("no image")
     }
 
     async fn buys(&self, claim: &str, image: &str) -> Result<String> {
-        let ec2 = &self.stage.ec2;
+        let ec2 = &self.environment.ec2;
         let discovery: Tags = [("karpenter.sh/discovery".to_owned(), CLUSTER.to_owned())].into();
         let tagged = cloud::Filter { tags: discovery, ..cloud::Filter::default() };
         let groups = ec2.security_groups(&tagged).await?.into_iter().map(|group| group.id).collect();
@@ -206,12 +206,12 @@ impl<'a> Karpenter<'a> {
             Ok(node.filter(Node::is_ready))
         })
         .await?;
-        let mut told = labels();
-        told[label::REGISTERED] = json!("true");
-        told[label::INITIALIZED] = json!("true");
+        let mut node_labels = labels();
+        node_labels[label::REGISTERED] = json!("true");
+        node_labels[label::INITIALIZED] = json!("true");
         let kept: Vec<_> = node.spec.taints.iter().filter(|taint| !taint.key.starts_with("karpenter.sh/")).collect();
         let change = json!({
-            "metadata": {"labels": told, "annotations": annotations, "finalizers": [FINALIZER]},
+            "metadata": {"labels": node_labels, "annotations": annotations, "finalizers": [FINALIZER]},
             "spec": {"taints": kept},
         });
         Ok(self.api::<Node>().patch(node.name(), &PatchParams::default(), &Patch::Merge(change)).await?)
@@ -219,7 +219,7 @@ impl<'a> Karpenter<'a> {
 
     /// Returns a NodeConfig as Karpenter renders it.
     fn user_data(&self) -> String {
-        let authority = STANDARD.encode(self.stage.control_plane.authority().certificate());
+        let authority = STANDARD.encode(self.environment.control_plane.authority().certificate());
         let labels = "karpenter.sh/capacity-type=on-demand,karpenter.sh/nodepool=default";
         format!(
             "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\nContent-Type: application/node.eks.aws\n\n\
@@ -227,7 +227,7 @@ impl<'a> Karpenter<'a> {
              cluster:\n    apiServerEndpoint: {}\n    certificateAuthority: {authority}\n    cidr: 10.100.0.0/16\n    name: {CLUSTER}\n  \
              kubelet:\n    config:\n      clusterDNS:\n      - 10.100.0.10\n      maxPods: 58\n      registerWithTaints:\n      \
              - effect: NoExecute\n        key: karpenter.sh/unregistered\n    flags:\n    - --node-labels=\"{labels}\"\n\n--//--\n",
-            self.stage.control_plane.url(),
+            self.environment.control_plane.url(),
         )
     }
 
@@ -245,8 +245,8 @@ impl<'a> Karpenter<'a> {
         ensure!(claim.finalizers() == [FINALIZER], "its finalizers are {:?}", claim.finalizers());
         let owner = claim.owner_references().iter().find(|owner| Some(&owner.uid) == pool.uid().as_ref());
         ensure!(owner.is_some(), "the pool does not own it");
-        for told in [condition::LAUNCHED, condition::REGISTERED, condition::INITIALIZED] {
-            ensure!(claim.is_true(told), "it is not {told}");
+        for type_ in [condition::LAUNCHED, condition::REGISTERED, condition::INITIALIZED] {
+            ensure!(claim.is_true(type_), "it is not {type_}");
         }
         let written = claim.annotations();
         for (key, value) in pool_annotations(pool)?.as_object().context("no map")? {
@@ -265,11 +265,11 @@ impl<'a> Karpenter<'a> {
         let status = claim.status.as_ref().context("no status")?;
         let node = self.api::<Node>().get(&status.node_name).await?;
         ensure!(node.finalizers().contains(&FINALIZER.to_owned()), "its Node's finalizers are {:?}", node.finalizers());
-        for told in [label::REGISTERED, label::INITIALIZED] {
-            ensure!(node.label(told) == Some("true"), "its Node lacks the label {told}");
+        for key in [label::REGISTERED, label::INITIALIZED] {
+            ensure!(node.label(key) == Some("true"), "its Node lacks the label {key}");
         }
         let instance = cloud::launch::claim::instance_id(&status.provider_id).context("no instance")?;
-        let machine = self.stage.ec2.machine(instance).context("EC2 does not know its instance")?;
+        let machine = self.environment.ec2.machine(instance).context("EC2 does not know its instance")?;
         let mut expected = own_tags();
         expected.insert(label::NODEPOOL.to_owned(), "default".to_owned());
         expected.insert("karpenter.sh/nodeclaim".to_owned(), claim.name_any());
@@ -334,12 +334,12 @@ fn labels() -> Value {
 
 fn conditions() -> Value {
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let told = |name: &str| {
+    let condition_of = |name: &str| {
         json!({
             "type": name, "status": "True", "reason": name, "message": "", "lastTransitionTime": now, "observedGeneration": 1,
         })
     };
-    ["Launched", "Registered", "Initialized", "Ready", "Consolidatable"].into_iter().map(told).collect()
+    ["Launched", "Registered", "Initialized", "Ready", "Consolidatable"].into_iter().map(condition_of).collect()
 }
 
 fn provider_id(instance: &str) -> String {

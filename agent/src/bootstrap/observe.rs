@@ -159,36 +159,36 @@ mod tests {
 
     #[test]
     fn other_returns_nodeadm_when_its_unit_is_enabled() {
-        let room = SocketFolder::new("nodeadm");
-        room.put("usr/lib/systemd/system/nodeadm-run.service", "");
-        room.put("etc/os-release", "ID=\"amzn\"\n");
-        assert_eq!(other(&room.0), None);
-        room.put("etc/systemd/system/multi-user.target.wants/nodeadm-run.service", "");
-        assert_eq!(other(&room.0), Some(Configurator::Nodeadm));
-        assert!(symlink("/dev/null", room.0.join("etc/systemd/system/nodeadm-run.service")).is_ok());
-        assert_eq!(other(&room.0), None, "masked");
-        assert_eq!(kubeconfig(&room.0), room.0.join("var/lib/kubelet/kubeconfig"));
+        let host = SocketFolder::new("nodeadm");
+        host.put("usr/lib/systemd/system/nodeadm-run.service", "");
+        host.put("etc/os-release", "ID=\"amzn\"\n");
+        assert_eq!(other(&host.0), None);
+        host.put("etc/systemd/system/multi-user.target.wants/nodeadm-run.service", "");
+        assert_eq!(other(&host.0), Some(Configurator::Nodeadm));
+        assert!(symlink("/dev/null", host.0.join("etc/systemd/system/nodeadm-run.service")).is_ok());
+        assert_eq!(other(&host.0), None, "masked");
+        assert_eq!(kubeconfig(&host.0), host.0.join("var/lib/kubelet/kubeconfig"));
 
-        room.put(CACHE, r#"{"spec":{},"status":{"instance":{"id":"i-1","privateDnsName":"IP-1.ec2.internal"}}}"#);
-        assert_eq!(node_name(&room.0).as_deref(), Some("ip-1.ec2.internal"));
+        host.put(CACHE, r#"{"spec":{},"status":{"instance":{"id":"i-1","privateDnsName":"IP-1.ec2.internal"}}}"#);
+        assert_eq!(node_name(&host.0).as_deref(), Some("ip-1.ec2.internal"));
         let by_id = r#"{"spec":{"featureGates":{"InstanceIdNodeName":true}},"status":{"instance":{"id":"i-1"}}}"#;
-        room.put(CACHE, by_id);
-        assert_eq!(node_name(&room.0).as_deref(), Some("i-1"));
-        room.put(COMMAND_LINES[0], "NODEADM_KUBELET_ARGS=\"--hostname-override=other\"");
-        assert_eq!(node_name(&room.0).as_deref(), Some("other"), "the command line of kubelet takes precedence");
+        host.put(CACHE, by_id);
+        assert_eq!(node_name(&host.0).as_deref(), Some("i-1"));
+        host.put(COMMAND_LINES[0], "NODEADM_KUBELET_ARGS=\"--hostname-override=other\"");
+        assert_eq!(node_name(&host.0).as_deref(), Some("other"), "the command line of kubelet takes precedence");
     }
 
     #[test]
     fn other_returns_bottlerocket_when_os_release_names_it() {
-        let room = SocketFolder::new("bottlerocket");
-        room.put("etc/os-release", "NAME=Bottlerocket\nID=bottlerocket\n");
-        assert_eq!(other(&room.0), Some(Configurator::Bottlerocket));
-        assert_eq!((kubeconfig(&room.0), node_name(&room.0)), (room.0.join(KUBECONFIGS[1]), None));
-        room.put(KUBECONFIGS[1], "");
-        room.put(COMMAND_LINES[2], "ExecStart=/usr/bin/kubelet --hostname-override ip-2.ec2.internal");
+        let host = SocketFolder::new("bottlerocket");
+        host.put("etc/os-release", "NAME=Bottlerocket\nID=bottlerocket\n");
+        assert_eq!(other(&host.0), Some(Configurator::Bottlerocket));
+        assert_eq!((kubeconfig(&host.0), node_name(&host.0)), (host.0.join(KUBECONFIGS[1]), None));
+        host.put(KUBECONFIGS[1], "");
+        host.put(COMMAND_LINES[2], "ExecStart=/usr/bin/kubelet --hostname-override ip-2.ec2.internal");
         assert_eq!(
-            (kubeconfig(&room.0), node_name(&room.0)),
-            (room.0.join(KUBECONFIGS[1]), Some("ip-2.ec2.internal".into()))
+            (kubeconfig(&host.0), node_name(&host.0)),
+            (host.0.join(KUBECONFIGS[1]), Some("ip-2.ec2.internal".into()))
         );
     }
 }

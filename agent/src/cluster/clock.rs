@@ -75,8 +75,8 @@ mod tests {
                 "; also correct the clock, it is 2h ahead of the API server's (see `chronyc tracking`)".to_owned(),
             ),
         ];
-        for (theirs, ours, said) in rows {
-            assert_eq!(complaint(behind(at(theirs), at(ours))), said);
+        for (theirs, ours, complaint_text) in rows {
+            assert_eq!(complaint(behind(at(theirs), at(ours))), complaint_text);
         }
         let clock = Clock::default();
         let hour_ahead = (Timestamp::now() + SignedDuration::from_hours(1)).strftime("%a, %d %b %Y %H:%M:%S GMT");

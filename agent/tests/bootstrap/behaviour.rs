@@ -9,13 +9,13 @@ use agent::bootstrap::{BootstrapPlan, BootstrapState};
 use tokio::net::TcpListener;
 
 use crate::imds::{FakeImds, Fault};
-use crate::room::{Room, USER_DATA, metadata};
+use crate::test_host::{TestHost, USER_DATA, metadata};
 
 const ALL_UNITS: [&str; 3] = ["daemon-reload", "restart containerd.service", "restart kubelet.service"];
 const IDENTITY: &str = "dynamic/instance-identity/document";
 
-fn assert_done(room: &Room, plan: &BootstrapPlan) {
-    let BootstrapState::Done { node_name, .. } = room.state() else { unreachable!("{:?}", room.state()) };
+fn assert_done(test_host: &TestHost, plan: &BootstrapPlan) {
+    let BootstrapState::Done { node_name, .. } = test_host.state() else { unreachable!("{:?}", test_host.state()) };
     assert_eq!(node_name, plan.node_name);
 }
 
@@ -24,8 +24,8 @@ async fn bootstrap_finishes_when_imds_appears_late() {
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = port.local_addr().unwrap();
     drop(port);
-    let room = Room::new("v1.36.0");
-    let bootstrap = room.bootstrap(&format!("http://{address}"));
+    let test_host = TestHost::new("v1.36.0");
+    let bootstrap = test_host.bootstrap(&format!("http://{address}"));
     let refused = bootstrap.attempt(&mut Timeline::default()).await.unwrap_err();
     assert!(format!("{refused:#}").starts_with("cannot connect to IMDS at 127.0.0.1:"), "{refused:#}");
     let running = tokio::spawn(async move { bootstrap.run().await.plan().unwrap() });
@@ -34,7 +34,7 @@ async fn bootstrap_finishes_when_imds_appears_late() {
     assert_eq!(plan.node_name, "ip-172-16-34-43.us-west-2.compute.internal");
     assert_eq!(plan.provider_id, "aws:///us-west-2f/i-1234567890abcdef0");
     assert!(fake.tokens() > 0);
-    assert_done(&room, &plan);
+    assert_done(&test_host, &plan);
 }
 
 #[tokio::test]
@@ -49,12 +49,12 @@ async fn bootstrap_finishes_when_imds_faults_are_transient() {
         vec![Fault::Status(500), Fault::CloseMidBody, Fault::Status(404), Fault::Status(503)],
     ] {
         for path in [IDENTITY, "meta-data/local-hostname", "user-data"] {
-            let room = Room::new("v1.36.0");
+            let test_host = TestHost::new("v1.36.0");
             let fake = FakeImds::start(metadata(USER_DATA)).await;
             fake.fail(path, &faults);
-            let plan = room.bootstrap(&fake.endpoint).run().await.plan().unwrap();
-            assert_done(&room, &plan);
-            assert_eq!(room.systemctl_calls(), ALL_UNITS, "{path} {faults:?}");
+            let plan = test_host.bootstrap(&fake.endpoint).run().await.plan().unwrap();
+            assert_done(&test_host, &plan);
+            assert_eq!(test_host.systemctl_calls(), ALL_UNITS, "{path} {faults:?}");
         }
     }
 }
@@ -83,159 +83,161 @@ async fn bootstrap_retries_and_reports_reason_when_user_data_is_bad() {
         ),
         ("", "user data is empty"),
     ] {
-        let room = Room::new("v1.36.0");
+        let test_host = TestHost::new("v1.36.0");
         let fake = FakeImds::start(metadata(user_data)).await;
-        let bootstrap = room.bootstrap(&fake.endpoint);
+        let bootstrap = test_host.bootstrap(&fake.endpoint);
         let running = tokio::spawn(async move { bootstrap.run().await.plan().unwrap() });
         fake.asked("user-data", 3).await;
-        let BootstrapState::Failed { reason: found, .. } = room.state() else { unreachable!("{:?}", room.state()) };
+        let BootstrapState::Failed { reason: found, .. } = test_host.state() else {
+            unreachable!("{:?}", test_host.state())
+        };
         assert!(found.starts_with(reason), "{found}");
         assert!(!found.contains('\n'), "{found}");
-        assert_eq!(room.systemctl_calls(), Vec::<String>::new());
+        assert_eq!(test_host.systemctl_calls(), Vec::<String>::new());
         fake.set("user-data", USER_DATA);
         let plan = running.await.unwrap();
-        assert_done(&room, &plan);
-        assert_eq!(room.systemctl_calls(), ALL_UNITS);
+        assert_done(&test_host, &plan);
+        assert_eq!(test_host.systemctl_calls(), ALL_UNITS);
     }
 }
 
 #[tokio::test]
 async fn bootstrap_waits_when_user_data_is_absent() {
-    let room = Room::new("v1.36.0");
+    let test_host = TestHost::new("v1.36.0");
     let fake = FakeImds::start(metadata("")).await;
     fake.remove("user-data");
-    let bootstrap = room.bootstrap(&fake.endpoint);
+    let bootstrap = test_host.bootstrap(&fake.endpoint);
     let running = tokio::spawn(async move { bootstrap.run().await.plan().unwrap() });
     fake.asked("user-data", 3).await;
-    let BootstrapState::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
+    let BootstrapState::Waiting { reason, .. } = test_host.state() else { unreachable!("{:?}", test_host.state()) };
     assert_eq!(reason, "the instance has no user data; launch it with a NodeConfig");
     fake.set("user-data", USER_DATA);
-    assert_done(&room, &running.await.unwrap());
+    assert_done(&test_host, &running.await.unwrap());
 }
 
 #[tokio::test]
 async fn bootstrap_changes_nothing_when_run_twice() {
-    let room = Room::new("v1.36.0");
+    let test_host = TestHost::new("v1.36.0");
     let fake = FakeImds::start(metadata(USER_DATA)).await;
-    let first = room.bootstrap(&fake.endpoint).run().await.plan().unwrap();
-    assert_eq!(room.systemctl_calls(), ALL_UNITS);
+    let first = test_host.bootstrap(&fake.endpoint).run().await.plan().unwrap();
+    assert_eq!(test_host.systemctl_calls(), ALL_UNITS);
     let inodes = |plan: &BootstrapPlan| -> Vec<u64> {
-        let path = |file: &agent::bootstrap::PlannedFile| room.host().at(&file.path);
+        let path = |file: &agent::bootstrap::PlannedFile| test_host.host().at(&file.path);
         plan.files.iter().map(|file| fs::metadata(path(file)).unwrap().ino()).collect()
     };
     let before = inodes(&first);
-    let second = room.bootstrap(&fake.endpoint).run().await.plan().unwrap();
+    let second = test_host.bootstrap(&fake.endpoint).run().await.plan().unwrap();
     assert_eq!(first, second);
     assert_eq!(before, inodes(&second), "an unchanged file is not replaced");
-    assert_eq!(room.systemctl_calls(), Vec::<String>::new());
+    assert_eq!(test_host.systemctl_calls(), Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn bootstrap_restarts_units_when_a_file_changed() {
-    let room = Room::new("v1.36.0");
+    let test_host = TestHost::new("v1.36.0");
     let fake = FakeImds::start(metadata(USER_DATA)).await;
-    room.bootstrap(&fake.endpoint).run().await;
-    room.systemctl_calls();
-    room.write("etc/eks/kubelet/environment", "NODEADM_KUBELET_ARGS=\"\"\n");
-    room.bootstrap(&fake.endpoint).run().await;
-    assert_eq!(room.systemctl_calls(), ALL_UNITS);
+    test_host.bootstrap(&fake.endpoint).run().await;
+    test_host.systemctl_calls();
+    test_host.write("etc/eks/kubelet/environment", "NODEADM_KUBELET_ARGS=\"\"\n");
+    test_host.bootstrap(&fake.endpoint).run().await;
+    assert_eq!(test_host.systemctl_calls(), ALL_UNITS);
 }
 
 #[tokio::test]
 async fn bootstrap_removes_drop_in_when_config_no_longer_needs_it() {
-    let room = Room::new("v1.36.0");
+    let test_host = TestHost::new("v1.36.0");
     let with_config = format!("{USER_DATA}  kubelet:\n    config:\n      maxPods: 5\n");
     let fake = FakeImds::start(metadata(&with_config)).await;
-    room.bootstrap(&fake.endpoint).run().await;
-    let drop_in = room.root().join("etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf");
+    test_host.bootstrap(&fake.endpoint).run().await;
+    let drop_in = test_host.root().join("etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf");
     assert!(drop_in.exists());
-    room.systemctl_calls();
+    test_host.systemctl_calls();
     fake.set("user-data", USER_DATA);
-    room.bootstrap(&fake.endpoint).run().await;
+    test_host.bootstrap(&fake.endpoint).run().await;
     assert!(!drop_in.exists());
-    assert_eq!(room.systemctl_calls(), ALL_UNITS);
+    assert_eq!(test_host.systemctl_calls(), ALL_UNITS);
 }
 
 #[tokio::test]
 async fn bootstrap_repeats_all_units_when_systemctl_fails_once() {
-    let room = Room::new("v1.36.0");
-    room.break_systemctl_once();
+    let test_host = TestHost::new("v1.36.0");
+    test_host.break_systemctl_once();
     let fake = FakeImds::start(metadata(USER_DATA)).await;
-    let bootstrap = room.bootstrap(&fake.endpoint);
+    let bootstrap = test_host.bootstrap(&fake.endpoint);
     let failed = bootstrap.attempt(&mut Timeline::default()).await.unwrap_err();
     assert_eq!(format!("{failed:#}"), "`systemctl daemon-reload` failed (exit status: 1): Job for  failed.");
     let plan = bootstrap.run().await.plan().unwrap();
-    assert_done(&room, &plan);
+    assert_done(&test_host, &plan);
     let expected: Vec<&str> = [&ALL_UNITS[..1], &ALL_UNITS[..]].concat();
-    assert_eq!(room.systemctl_calls(), expected);
+    assert_eq!(test_host.systemctl_calls(), expected);
 }
 
 #[tokio::test]
 async fn bootstrap_restarts_units_when_machine_rebooted() {
-    let room = Room::new("v1.36.0");
+    let test_host = TestHost::new("v1.36.0");
     let fake = FakeImds::start(metadata(USER_DATA)).await;
-    room.bootstrap(&fake.endpoint).run().await;
-    room.systemctl_calls();
-    fs::remove_dir_all(room.root().join("run")).unwrap();
-    room.bootstrap(&fake.endpoint).run().await;
-    assert_eq!(room.systemctl_calls(), ALL_UNITS);
+    test_host.bootstrap(&fake.endpoint).run().await;
+    test_host.systemctl_calls();
+    fs::remove_dir_all(test_host.root().join("run")).unwrap();
+    test_host.bootstrap(&fake.endpoint).run().await;
+    assert_eq!(test_host.systemctl_calls(), ALL_UNITS);
 }
 
 #[tokio::test]
 async fn bootstrap_names_the_path_when_file_is_not_writable() {
-    let room = Room::new("v1.36.0");
-    room.write("etc/kubernetes", "a file where a folder should be");
+    let test_host = TestHost::new("v1.36.0");
+    test_host.write("etc/kubernetes", "a file where a folder should be");
     let fake = FakeImds::start(metadata(USER_DATA)).await;
-    let error = room.bootstrap(&fake.endpoint).attempt(&mut Timeline::default()).await.unwrap_err();
+    let error = test_host.bootstrap(&fake.endpoint).attempt(&mut Timeline::default()).await.unwrap_err();
     let error = format!("{error:#}");
     assert!(error.starts_with("cannot write ") && error.contains("etc/kubernetes/pki/ca.crt"), "{error}");
 }
 
 #[tokio::test]
 async fn bootstrap_fails_when_kubelet_version_is_invalid() {
-    let room = Room::new("who knows");
+    let test_host = TestHost::new("who knows");
     let fake = FakeImds::start(metadata(USER_DATA)).await;
-    let error = room.bootstrap(&fake.endpoint).attempt(&mut Timeline::default()).await.unwrap_err().to_string();
+    let error = test_host.bootstrap(&fake.endpoint).attempt(&mut Timeline::default()).await.unwrap_err().to_string();
     assert!(error.starts_with("invalid version of kubelet `who knows`"), "{error}");
 }
 
 #[tokio::test]
 async fn bootstrap_restarts_only_units_of_agent_settings() {
-    let room = Room::new("");
+    let test_host = TestHost::new("");
     let user_data = format!(
         "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\nContent-Type: application/node.eks.aws\n\n{USER_DATA}\n--//\n\
          Content-Type: application/kerf.sh-agent+yaml\n\nunits: [kubelet.service]\n--//--\n"
     );
     let fake = FakeImds::start(metadata(&user_data)).await;
-    room.bootstrap(&fake.endpoint).run().await;
-    assert_eq!(room.systemctl_calls(), ["daemon-reload", "restart kubelet.service"]);
+    test_host.bootstrap(&fake.endpoint).run().await;
+    assert_eq!(test_host.systemctl_calls(), ["daemon-reload", "restart kubelet.service"]);
 }
 
 #[tokio::test]
 async fn bootstrap_retries_local_disks_before_starting_daemons() {
-    let room = Room::new("v1.36.0");
+    let test_host = TestHost::new("v1.36.0");
     let fake =
         FakeImds::start(metadata(&format!("{USER_DATA}  instance: {{localStorage: {{strategy: RAID0}}}}\n"))).await;
-    let disks = format!("{}/run/kerf/local-disks", room.root().display());
-    let told = |script: &str| {
+    let disks = format!("{}/run/kerf/local-disks", test_host.root().display());
+    let set_systemctl = |script: &str| {
         let show = "[ $1 = show ] && printf 'LoadState=loaded\\nExecMainStatus=3\\n' && exit";
-        room.program("systemctl", &format!("#!/bin/sh\n{show}\n{script}\necho \"$*\" >> \"${{0%/*}}/log\"\n"));
+        test_host.program("systemctl", &format!("#!/bin/sh\n{show}\n{script}\necho \"$*\" >> \"${{0%/*}}/log\"\n"));
     };
-    told(&format!("echo no array > {disks}.log; exit 1"));
-    let bootstrap = room.bootstrap(&fake.endpoint);
+    set_systemctl(&format!("echo no array > {disks}.log; exit 1"));
+    let bootstrap = test_host.bootstrap(&fake.endpoint);
     let running = tokio::spawn(async move { bootstrap.run().await });
     fake.asked("user-data", 5).await;
-    let BootstrapState::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
+    let BootstrapState::Waiting { reason, .. } = test_host.state() else { unreachable!("{:?}", test_host.state()) };
     assert_eq!(
         reason,
         "instance store disks are not prepared: setup-local-disks exited with status 3 and `no array` (see \
          /run/kerf/local-disks.log); repair it, or remove spec.instance.localStorage from the NodeConfig"
     );
-    assert_eq!(room.systemctl_calls(), Vec::<String>::new());
-    told("");
+    assert_eq!(test_host.systemctl_calls(), Vec::<String>::new());
+    set_systemctl("");
     running.await.unwrap();
-    assert_eq!(room.systemctl_calls(), [&["restart kerf-local-disks.service"][..], &ALL_UNITS].concat());
-    let wishes = fs::read_to_string(format!("{disks}.env")).unwrap();
-    assert_eq!(wishes, "STRATEGY=\"raid0\"\nDIR=\"/mnt/k8s-disks/\"\nKEPT=\"\"\n");
-    assert!(room.host().exists("/run/nodeadm/init"));
+    assert_eq!(test_host.systemctl_calls(), [&["restart kerf-local-disks.service"][..], &ALL_UNITS].concat());
+    let settings = fs::read_to_string(format!("{disks}.env")).unwrap();
+    assert_eq!(settings, "STRATEGY=\"raid0\"\nDIR=\"/mnt/k8s-disks/\"\nKEPT=\"\"\n");
+    assert!(test_host.host().exists("/run/nodeadm/init"));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use agent::aws::imds::{Imds, ImdsError};
 
 use crate::imds::{FakeImds, Fault};
-use crate::room::metadata;
+use crate::test_host::metadata;
 
 const PATH: &str = "meta-data/mac";
 

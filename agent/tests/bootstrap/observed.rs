@@ -10,7 +10,7 @@ use agent::bootstrap::timeline::{CONFIG, CONTAINERD, CREDENTIALS, IMDS, KUBELET,
 use agent::bootstrap::{BootstrapOutcome, BootstrapState};
 
 use crate::imds::FakeImds;
-use crate::room::{Room, USER_DATA, metadata};
+use crate::test_host::{TestHost, USER_DATA, metadata};
 
 const ENABLED: &str = "etc/systemd/system/multi-user.target.wants/nodeadm-run.service";
 const KUBECONFIG: &str = "var/lib/kubelet/kubeconfig";
@@ -31,34 +31,34 @@ fn files(folder: &Path) -> BTreeSet<PathBuf> {
 
 #[tokio::test]
 async fn observe_waits_for_files_of_nodeadm_and_writes_no_other() {
-    let room = Room::new("v1.36.0");
-    room.write(ENABLED, "");
+    let test_host = TestHost::new("v1.36.0");
+    test_host.write(ENABLED, "");
     // In observe mode even an invalid NodeConfig does not matter.
     let fake = FakeImds::start(metadata("kind: Nonsense")).await;
-    let bootstrap = room.bootstrap(&fake.endpoint);
+    let bootstrap = test_host.bootstrap(&fake.endpoint);
     let running = tokio::spawn(async move { bootstrap.run().await });
     fake.asked("user-data", 3).await;
-    let BootstrapState::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
+    let BootstrapState::Waiting { reason, .. } = test_host.state() else { unreachable!("{:?}", test_host.state()) };
     assert!(reason.starts_with("nodeadm did not write kubelet's kubeconfig"), "{reason}");
     assert!(reason.ends_with("see `journalctl -u nodeadm-config -u nodeadm-run`"), "{reason}");
 
-    room.write(KUBECONFIG, "kind: Config");
+    test_host.write(KUBECONFIG, "kind: Config");
     fake.asked("user-data", 2).await;
-    let BootstrapState::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
+    let BootstrapState::Waiting { reason, .. } = test_host.state() else { unreachable!("{:?}", test_host.state()) };
     assert!(reason.starts_with("nodeadm did not write kubelet's command line"), "{reason}");
 
-    let mut before = files(&room.root());
-    room.write(ENVIRONMENT, "NODEADM_KUBELET_ARGS=\"--hostname-override=node-1\"");
+    let mut before = files(&test_host.root());
+    test_host.write(ENVIRONMENT, "NODEADM_KUBELET_ARGS=\"--hostname-override=node-1\"");
     let BootstrapOutcome::Observed { node_name, by, .. } = running.await.unwrap() else {
         unreachable!("it configured")
     };
     assert_eq!((node_name.as_str(), by), ("node-1", Some(Configurator::Nodeadm)));
-    let BootstrapState::Done { node_name, .. } = room.state() else { unreachable!("{:?}", room.state()) };
+    let BootstrapState::Done { node_name, .. } = test_host.state() else { unreachable!("{:?}", test_host.state()) };
     assert_eq!(node_name, "node-1");
-    assert_eq!(room.systemctl_calls(), Vec::<String>::new());
-    before.extend([ENVIRONMENT, "run/kerf/timeline.json"].map(|path| room.root().join(path)));
-    assert_eq!(files(&room.root()), before);
-    let timeline = Timeline::read(&room.root());
+    assert_eq!(test_host.systemctl_calls(), Vec::<String>::new());
+    before.extend([ENVIRONMENT, "run/kerf/timeline.json"].map(|path| test_host.root().join(path)));
+    assert_eq!(files(&test_host.root()), before);
+    let timeline = Timeline::read(&test_host.root());
     assert!(timeline.stages.contains_key(IMDS) && timeline.stages.contains_key(CONFIG), "{timeline:?}");
 }
 
@@ -71,36 +71,36 @@ async fn mode_setting_takes_precedence_over_detection() {
              Content-Type: application/kerf.sh-agent+yaml\n\n{settings}\n--//--\n"
         )
     };
-    let room = Room::new("v1.36.0");
+    let test_host = TestHost::new("v1.36.0");
     let fake = FakeImds::start(metadata(&with("mode: observe"))).await;
-    room.write(KUBECONFIG, "kind: Config");
-    room.write(ENVIRONMENT, "X=--hostname-override=node-2");
-    let observed = room.bootstrap(&fake.endpoint).run().await;
-    assert_eq!((observed.node_name(), room.systemctl_calls().len()), ("node-2", 0));
+    test_host.write(KUBECONFIG, "kind: Config");
+    test_host.write(ENVIRONMENT, "X=--hostname-override=node-2");
+    let observed = test_host.bootstrap(&fake.endpoint).run().await;
+    assert_eq!((observed.node_name(), test_host.systemctl_calls().len()), ("node-2", 0));
 
-    room.write(ENABLED, "");
+    test_host.write(ENABLED, "");
     fake.set("user-data", with("mode: bootstrap"));
-    let plan = room.bootstrap(&fake.endpoint).run().await.plan().unwrap();
-    assert!(plan.warnings.iter().any(|said| said.contains("nodeadm is enabled too")), "{:?}", plan.warnings);
-    assert_eq!(room.systemctl_calls().len(), 3);
+    let plan = test_host.bootstrap(&fake.endpoint).run().await.plan().unwrap();
+    assert!(plan.warnings.iter().any(|warning| warning.contains("nodeadm is enabled too")), "{:?}", plan.warnings);
+    assert_eq!(test_host.systemctl_calls().len(), 3);
 }
 
 #[tokio::test]
 async fn timeline_contains_every_stage_of_bootstrap() {
-    let room = Room::new("v1.36.0");
+    let test_host = TestHost::new("v1.36.0");
     let fake = FakeImds::start(metadata(USER_DATA)).await;
     fake.set("meta-data/iam/security-credentials/", "node");
     fake.set(
         "meta-data/iam/security-credentials/node",
         r#"{"Code":"Success","AccessKeyId":"A","SecretAccessKey":"s","Token":"t","Expiration":"2999-01-01T00:00:00Z"}"#,
     );
-    room.bootstrap(&fake.endpoint).run().await;
-    let timeline = Timeline::read(&room.root());
+    test_host.bootstrap(&fake.endpoint).run().await;
+    let timeline = Timeline::read(&test_host.root());
     let steps = timeline.steps();
     println!("milliseconds of a bootstrap whose metadata and systemctl answer: {steps:?}");
     let at = |stage: &str| steps.iter().find(|(name, _)| *name == stage).map(|(_, at)| *at);
     let order = [IMDS, CONFIG, CONTAINERD, KUBELET].map(|stage| at(stage).unwrap_or(u64::MAX));
     assert!(order.is_sorted() && order[3] < u64::MAX && at(CREDENTIALS).is_some(), "{steps:?}");
-    room.bootstrap(&fake.endpoint).run().await;
-    assert_eq!(Timeline::read(&room.root()), timeline, "a second run in the same boot tells nothing new");
+    test_host.bootstrap(&fake.endpoint).run().await;
+    assert_eq!(Timeline::read(&test_host.root()), timeline, "a second run in the same boot tells nothing new");
 }

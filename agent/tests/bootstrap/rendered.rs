@@ -8,7 +8,7 @@ use machine::userdata::{AmiFamily, Bootstrap, encode, render};
 use serde_json::Value;
 
 use crate::imds::FakeImds;
-use crate::room::{Room, metadata};
+use crate::test_host::{TestHost, metadata};
 
 fn claim() -> Bootstrap {
     Bootstrap {
@@ -26,20 +26,21 @@ fn claim() -> Bootstrap {
 
 #[tokio::test]
 async fn bootstrap_writes_kubelet_files_from_rendered_user_data() {
-    let room = Room::new("v1.36.0");
+    let test_host = TestHost::new("v1.36.0");
     let user_data = render(AmiFamily::Al2023, &claim()).unwrap().text;
     let fake = FakeImds::start(metadata(&encode(&user_data))).await;
-    let plan = room.bootstrap(&fake.endpoint).run().await.plan().unwrap();
+    let plan = test_host.bootstrap(&fake.endpoint).run().await.plan().unwrap();
     assert_eq!(plan.warnings, Vec::<String>::new());
 
-    let json = |path: &str| -> Value { serde_json::from_slice(&fs::read(room.root().join(path)).unwrap()).unwrap() };
+    let json =
+        |path: &str| -> Value { serde_json::from_slice(&fs::read(test_host.root().join(path)).unwrap()).unwrap() };
     let drop_in = json("etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf");
     assert_eq!(drop_in["maxPods"], 29);
     let taints: Vec<Taint> = serde_json::from_value(drop_in["registerWithTaints"].clone()).unwrap();
     let keys: Vec<&str> = taints.iter().map(|taint| taint.key.as_str()).collect();
     assert_eq!(keys, ["kerf.sh/agent-not-ready", "karpenter.sh/unregistered"]);
 
-    let environment = fs::read_to_string(room.root().join("etc/eks/kubelet/environment")).unwrap();
+    let environment = fs::read_to_string(test_host.root().join("etc/eks/kubelet/environment")).unwrap();
     let labels = r#" --node-labels=\"karpenter.sh/do-not-sync-taints=true,karpenter.sh/nodepool=default\""#;
     assert!(environment.trim_end().ends_with(&format!("{labels}\"")), "{environment}");
 
@@ -52,13 +53,13 @@ async fn bootstrap_writes_kubelet_files_from_rendered_user_data() {
 
 #[tokio::test]
 async fn bootstrap_sets_node_ip_to_first_ipv6_when_cluster_is_ipv6() {
-    let room = Room::new("v1.36.0");
+    let test_host = TestHost::new("v1.36.0");
     let input = Bootstrap { cluster_cidr: "fd00:10::/108".to_owned(), ..claim() };
     let mut items = metadata(&encode(&render(AmiFamily::Al2023, &input).unwrap().text));
     let addresses = "2600:1f14::10\n2600:1f14::11".as_bytes().to_vec();
     items.insert("meta-data/network/interfaces/macs/0e:49:61:0f:c3:11/ipv6s".to_owned(), addresses);
     let fake = FakeImds::start(items).await;
-    room.bootstrap(&fake.endpoint).run().await;
-    let environment = fs::read_to_string(room.root().join("etc/eks/kubelet/environment")).unwrap();
+    test_host.bootstrap(&fake.endpoint).run().await;
+    let environment = fs::read_to_string(test_host.root().join("etc/eks/kubelet/environment")).unwrap();
     assert!(environment.contains(" --node-ip=2600:1f14::10 "), "{environment}");
 }

@@ -12,10 +12,10 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 
 use super::ec2::{Fault, NAME, Proxy};
+use super::fixture::{Fixture, node_config};
 use super::program;
-use super::stage::{Stage, node_config};
 use crate::imds::FakeImds;
-use crate::room::{USER_DATA, metadata};
+use crate::test_host::{USER_DATA, metadata};
 
 const CACHE: &str = "run/eks/nodeadm/config.json";
 const KUBELET: &str = "etc/kubernetes/kubelet/config.json";
@@ -42,54 +42,56 @@ async fn boot(machine: &Machine, options: Init) -> anyhow::Result<()> {
     run(machine, &Nodeadm::Init(options)).await
 }
 
-fn cached_spec(stage: &Stage) -> Value {
-    let document: Value = serde_json::from_str(&stage.read(CACHE).unwrap()).unwrap();
+fn cached_spec(fixture: &Fixture) -> Value {
+    let document: Value = serde_json::from_str(&fixture.read(CACHE).unwrap()).unwrap();
     document["spec"].clone()
 }
 
 #[tokio::test]
 async fn init_writes_files_then_starts_daemons() {
-    let stage = Stage::new(USER_DATA).await;
-    boot(&stage.machine(), init(&["imds://user-data"], &[])).await.unwrap();
-    let environment = stage.read(ENVIRONMENT).unwrap();
+    let fixture = Fixture::new(USER_DATA).await;
+    boot(&fixture.machine(), init(&["imds://user-data"], &[])).await.unwrap();
+    let environment = fixture.read(ENVIRONMENT).unwrap();
     assert!(environment.contains(&format!("--hostname-override={NAME} ")), "{environment}");
     assert!(environment.contains("--node-ip=172.16.34.43 "), "{environment}");
-    let kubelet: Value = serde_json::from_str(&stage.read(KUBELET).unwrap()).unwrap();
+    let kubelet: Value = serde_json::from_str(&fixture.read(KUBELET).unwrap()).unwrap();
     assert_eq!(
         (&kubelet["maxPods"], &kubelet["providerID"]),
         (&58.into(), &"aws:///us-west-2f/i-1234567890abcdef0".into())
     );
-    assert!(stage.read("etc/kubernetes/pki/ca.crt").is_some() && stage.read("var/lib/kubelet/kubeconfig").is_some());
-    assert!(stage.read("run/nodeadm/init").is_some());
-    assert_eq!(stage.room.systemctl_calls(), STARTED);
+    assert!(
+        fixture.read("etc/kubernetes/pki/ca.crt").is_some() && fixture.read("var/lib/kubelet/kubeconfig").is_some()
+    );
+    assert!(fixture.read("run/nodeadm/init").is_some());
+    assert_eq!(fixture.test_host.systemctl_calls(), STARTED);
 }
 
 #[tokio::test]
 async fn init_omits_skipped_phases_and_daemons() {
-    let stage = Stage::new(USER_DATA).await;
-    boot(&stage.machine(), init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
-    assert!(stage.read(KUBELET).is_some() && stage.read("run/nodeadm/init").is_none());
-    assert_eq!(stage.room.systemctl_calls(), Vec::<String>::new());
+    let fixture = Fixture::new(USER_DATA).await;
+    boot(&fixture.machine(), init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
+    assert!(fixture.read(KUBELET).is_some() && fixture.read("run/nodeadm/init").is_none());
+    assert_eq!(fixture.test_host.systemctl_calls(), Vec::<String>::new());
 
-    let stage = Stage::new(USER_DATA).await;
-    boot(&stage.machine(), init(&["imds://user-data"], &[Phase::Config])).await.unwrap();
-    assert!(stage.read(KUBELET).is_none() && stage.read("run/nodeadm/init").is_some());
-    assert_eq!(stage.room.systemctl_calls(), STARTED);
+    let fixture = Fixture::new(USER_DATA).await;
+    boot(&fixture.machine(), init(&["imds://user-data"], &[Phase::Config])).await.unwrap();
+    assert!(fixture.read(KUBELET).is_none() && fixture.read("run/nodeadm/init").is_some());
+    assert_eq!(fixture.test_host.systemctl_calls(), STARTED);
 
-    let stage = Stage::new(USER_DATA).await;
+    let fixture = Fixture::new(USER_DATA).await;
     let daemons = vec!["containerd".to_owned()];
-    boot(&stage.machine(), Init { daemons, ..init(&["imds://user-data"], &[]) }).await.unwrap();
-    assert!(stage.read(KUBELET).is_none() && stage.read("etc/containerd/config.toml").is_some());
-    assert_eq!(stage.room.systemctl_calls(), STARTED[..3]);
+    boot(&fixture.machine(), Init { daemons, ..init(&["imds://user-data"], &[]) }).await.unwrap();
+    assert!(fixture.read(KUBELET).is_none() && fixture.read("etc/containerd/config.toml").is_some());
+    assert_eq!(fixture.test_host.systemctl_calls(), STARTED[..3]);
 }
 
 /// EKS's own test case 3.
 #[tokio::test]
 async fn init_updates_config_cache_when_sources_change() {
-    let stage = Stage::new(USER_DATA).await;
-    let machine = stage.machine();
+    let fixture = Fixture::new(USER_DATA).await;
+    let machine = fixture.machine();
     boot(&machine, init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
-    let first = cached_spec(&stage);
+    let first = cached_spec(&fixture);
     let cluster = serde_json::json!({
         "apiServerEndpoint": "https://example.com", "certificateAuthority": "Y2VydGlmaWNhdGVBdXRob3JpdHk=",
         "cidr": "10.100.0.0/16", "name": "my-cluster",
@@ -99,39 +101,41 @@ async fn init_updates_config_cache_when_sources_change() {
     });
     assert_eq!(first, expected);
 
-    let asked = stage.ec2.requests().len();
+    let asked = fixture.ec2.requests().len();
     boot(&machine, init(&["imds://user-data"], &[Phase::Config, Phase::Run])).await.unwrap();
-    assert_eq!(cached_spec(&stage), first);
-    stage.room.write("empty/readme.md", "");
+    assert_eq!(cached_spec(&fixture), first);
+    fixture.test_host.write("empty/readme.md", "");
     boot(&machine, init(&["file:///empty"], &[Phase::Config, Phase::Run])).await.unwrap();
-    assert_eq!((cached_spec(&stage), stage.ec2.requests().len()), (first, asked), "nobody is asked again");
+    assert_eq!((cached_spec(&fixture), fixture.ec2.requests().len()), (first, asked), "nobody is asked again");
 
     let toml = "|\n      version = 2\n\n      [grpc]\n      address = \"/run/foo/foo.sock\"\n\n      \
                 [plugins.\"io.containerd.grpc.v1.cri\".containerd]\n      discard_unpacked_layers = false\n";
-    stage.room.write("etc/eks/nodeadm.d/test.yaml", &node_config(&format!("\n  containerd:\n    config: {toml}")));
+    fixture
+        .test_host
+        .write("etc/eks/nodeadm.d/test.yaml", &node_config(&format!("\n  containerd:\n    config: {toml}")));
     let partial = boot(&machine, init(&["file:///etc/eks/nodeadm.d"], &[Phase::Config, Phase::Run])).await;
     let partial = format!("{:#}", partial.unwrap_err());
     assert!(partial.contains("spec.cluster.name is missing"), "{partial}");
 
     let both = ["imds://user-data", "file:///etc/eks/nodeadm.d"];
-    std::fs::remove_file(stage.room.root().join(KUBELET)).unwrap();
+    std::fs::remove_file(fixture.test_host.root().join(KUBELET)).unwrap();
     boot(&machine, init(&both, &[Phase::Config, Phase::Run])).await.unwrap();
-    assert!(stage.read(KUBELET).is_some(), "what changed is configured although that is to be skipped");
-    let spec = cached_spec(&stage);
+    assert!(fixture.read(KUBELET).is_some(), "what changed is configured although that is to be skipped");
+    let spec = cached_spec(&fixture);
     let config: toml::Table = spec["containerd"]["config"].as_str().unwrap().parse().unwrap();
     let socket = toml::Table::from_iter([("address".to_owned(), "/run/foo/foo.sock".into())]);
     assert_eq!((config["version"].as_integer(), config["grpc"].as_table()), (Some(2), Some(&socket)));
     assert_eq!(spec["cluster"], cluster);
-    assert!(stage.ec2.requests().len() > asked, "the machine is asked again");
+    assert!(fixture.ec2.requests().len() > asked, "the machine is asked again");
 }
 
 #[tokio::test]
 async fn init_sends_no_ec2_request_when_node_name_is_instance_id() {
-    let stage = Stage::new(format!("{USER_DATA}  featureGates: {{InstanceIdNodeName: true}}\n")).await;
-    stage.ec2.hang();
-    boot(&stage.machine(), init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
-    assert!(stage.read(ENVIRONMENT).unwrap().contains("--hostname-override=i-1234567890abcdef0 "));
-    assert_eq!(stage.ec2.requests(), Vec::<String>::new());
+    let fixture = Fixture::new(format!("{USER_DATA}  featureGates: {{InstanceIdNodeName: true}}\n")).await;
+    fixture.ec2.hang();
+    boot(&fixture.machine(), init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
+    assert!(fixture.read(ENVIRONMENT).unwrap().contains("--hostname-override=i-1234567890abcdef0 "));
+    assert_eq!(fixture.ec2.requests(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -145,20 +149,20 @@ async fn init_requests_max_pods_from_ec2_when_type_is_unknown() {
         ),
         (None, 110),
     ] {
-        let stage = Stage::new(USER_DATA).await;
+        let fixture = Fixture::new(USER_DATA).await;
         let identity = String::from_utf8(metadata("")["dynamic/instance-identity/document"].clone()).unwrap();
-        stage.imds.set("dynamic/instance-identity/document", identity.replace("m4.xlarge", "mock-type.large"));
+        fixture.imds.set("dynamic/instance-identity/document", identity.replace("m4.xlarge", "mock-type.large"));
         if let Some(answer) = answer {
-            stage.ec2.set_instance_types(answer);
+            fixture.ec2.set_instance_types(answer);
         }
-        let machine = stage.machine();
+        let machine = fixture.machine();
         boot(&machine, init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
-        let kubelet: Value = serde_json::from_str(&stage.read(KUBELET).unwrap()).unwrap();
+        let kubelet: Value = serde_json::from_str(&fixture.read(KUBELET).unwrap()).unwrap();
         assert_eq!(kubelet["maxPods"], pods);
-        std::fs::remove_file(stage.room.root().join(KUBELET)).unwrap();
+        std::fs::remove_file(fixture.test_host.root().join(KUBELET)).unwrap();
         let environment = machine.environment.clone();
-        Bootstrap { environment, ..stage.room.bootstrap(&stage.imds.endpoint) }.run().await;
-        let kubelet: Value = serde_json::from_str(&stage.read(KUBELET).unwrap()).unwrap();
+        Bootstrap { environment, ..fixture.test_host.bootstrap(&fixture.imds.endpoint) }.run().await;
+        let kubelet: Value = serde_json::from_str(&fixture.read(KUBELET).unwrap()).unwrap();
         assert_eq!(kubelet["maxPods"], pods, "bootstrap asks too");
     }
 }
@@ -166,11 +170,11 @@ async fn init_requests_max_pods_from_ec2_when_type_is_unknown() {
 /// EKS's own test case 15.
 #[tokio::test]
 async fn init_waits_for_imds_and_fails_when_it_never_appears() {
-    let stage = Stage::new("").await;
+    let fixture = Fixture::new("").await;
     let deaf = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = deaf.local_addr().unwrap();
     let absent = || Arc::new(Imds::new(&format!("http://{address}"), Duration::from_secs(2)).unwrap());
-    let mut machine = Machine { imds: absent(), ..stage.machine() };
+    let mut machine = Machine { imds: absent(), ..fixture.machine() };
     machine.patience.attempts = 100_000;
     let booting = tokio::spawn(async move { boot(&machine, init(&["imds://user-data"], &[])).await });
     for _ in 0..3 {
@@ -179,10 +183,10 @@ async fn init_waits_for_imds_and_fails_when_it_never_appears() {
     let late = FakeImds::on(deaf, metadata(USER_DATA));
     booting.await.unwrap().unwrap();
     assert!(late.tokens() > 0);
-    assert_eq!(stage.room.systemctl_calls(), STARTED);
+    assert_eq!(fixture.test_host.systemctl_calls(), STARTED);
     drop(late);
 
-    let machine = Machine { imds: absent(), ..stage.machine() };
+    let machine = Machine { imds: absent(), ..fixture.machine() };
     let error = boot(&machine, init(&["imds://user-data"], &[])).await.unwrap_err();
     assert!(format!("{error:#}").contains("cannot connect to IMDS at"), "{error:#}");
 }
@@ -199,82 +203,86 @@ async fn init_runs_setup_local_disks_with_options_of_node_config() {
             "raid0 --dir /mnt/k8s-disks/ --no-bind-containerd --no-bind-pods-logs\n",
         ),
     ] {
-        let stage = Stage::new(format!("{USER_DATA}  instance: {{localStorage: {storage}}}\n")).await;
-        let log = stage.room.root().join("disks");
-        stage.room.program("setup-local-disks", &format!("#!/bin/sh\necho \"$*\" >> {}\n", log.display()));
-        let output = program::run(&stage, "nodeadm", &["init", "--daemon="]).await;
-        assert!(output.status.success(), "{}", program::said(&output));
-        assert_eq!(stage.read("disks").unwrap(), expected);
-        assert_eq!(stage.room.systemctl_calls(), Vec::<String>::new());
-        assert_eq!(stage.read(KUBELET), None);
+        let fixture = Fixture::new(format!("{USER_DATA}  instance: {{localStorage: {storage}}}\n")).await;
+        let log = fixture.test_host.root().join("disks");
+        fixture.test_host.program("setup-local-disks", &format!("#!/bin/sh\necho \"$*\" >> {}\n", log.display()));
+        let output = program::run(&fixture, "nodeadm", &["init", "--daemon="]).await;
+        assert!(output.status.success(), "{}", program::output_text(&output));
+        assert_eq!(fixture.read("disks").unwrap(), expected);
+        assert_eq!(fixture.test_host.systemctl_calls(), Vec::<String>::new());
+        assert_eq!(fixture.read(KUBELET), None);
     }
 }
 
 #[tokio::test]
 async fn init_starts_no_daemon_when_setup_local_disks_fails() {
-    let stage = Stage::new(format!("{USER_DATA}  instance: {{localStorage: {{strategy: RAID0}}}}\n")).await;
-    stage.room.program("setup-local-disks", "#!/bin/sh\necho no array >&2\nexit 3\n");
-    let error = boot(&stage.machine(), init(&["imds://user-data"], &[])).await.unwrap_err();
+    let fixture = Fixture::new(format!("{USER_DATA}  instance: {{localStorage: {{strategy: RAID0}}}}\n")).await;
+    fixture.test_host.program("setup-local-disks", "#!/bin/sh\necho no array >&2\nexit 3\n");
+    let error = boot(&fixture.machine(), init(&["imds://user-data"], &[])).await.unwrap_err();
     assert!(error.to_string().ends_with("(exit status: 3): no array"), "{error:#}");
-    assert_eq!(stage.room.systemctl_calls(), Vec::<String>::new());
+    assert_eq!(fixture.test_host.systemctl_calls(), Vec::<String>::new());
 }
 
 /// EKS's own test case 27.
 #[tokio::test]
 async fn init_uses_proxy_of_node_config_only_for_ec2() {
     for skip in [&["--skip", "run"][..], &["--skip", "config"], &[], &["--skip=config,run"]] {
-        let mut stage = Stage::new("").await;
-        let proxy = Proxy::before(&stage.ec2.address, None).await;
-        stage.set("AWS_ENDPOINT_URL", "http://ec2.test:5000");
+        let mut fixture = Fixture::new("").await;
+        let proxy = Proxy::before(&fixture.ec2.address, None).await;
+        fixture.set("AWS_ENDPOINT_URL", "http://ec2.test:5000");
         let variables = format!("{{HTTP_PROXY: '{0}', HTTPS_PROXY: '{0}'}}", proxy.url);
-        stage.imds.set("user-data", format!("{USER_DATA}  instance: {{environment: {{default: {variables}}}}}\n"));
+        fixture.imds.set("user-data", format!("{USER_DATA}  instance: {{environment: {{default: {variables}}}}}\n"));
         let arguments = [&["init", "--config-cache", "/run/eks/nodeadm/config.json"][..], skip].concat();
-        let output = program::run(&stage, "nodeadm", &arguments).await;
-        assert!(output.status.success(), "{}", program::said(&output));
+        let output = program::run(&fixture, "nodeadm", &arguments).await;
+        assert!(output.status.success(), "{}", program::output_text(&output));
         assert_eq!(proxy.seen(), ["POST http://ec2.test:5000/ HTTP/1.1"], "{skip:?}");
-        assert_eq!(stage.ec2.requests().len(), 1);
-        let again = program::run(&stage, "nodeadm", &arguments).await;
+        assert_eq!(fixture.ec2.requests().len(), 1);
+        let again = program::run(&fixture, "nodeadm", &arguments).await;
         assert!(again.status.success() && proxy.seen().is_empty(), "the cache answers");
     }
 }
 
 #[tokio::test]
 async fn init_writes_default_environment_before_daemons_start() {
-    let stage = Stage::new(format!("{USER_DATA}  instance: {{environment: {{default: {{A: b}}}}}}\n")).await;
-    boot(&stage.machine(), init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
-    let drop_in = stage.read("etc/systemd/system.conf.d/environment.conf").unwrap();
+    let fixture = Fixture::new(format!("{USER_DATA}  instance: {{environment: {{default: {{A: b}}}}}}\n")).await;
+    boot(&fixture.machine(), init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
+    let drop_in = fixture.read("etc/systemd/system.conf.d/environment.conf").unwrap();
     assert!(drop_in.contains("DefaultEnvironment=\"A=b\""), "{drop_in}");
-    assert_eq!(stage.room.systemctl_calls(), ["daemon-reload"]);
-    boot(&stage.machine(), init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
-    assert_eq!(stage.room.systemctl_calls(), Vec::<String>::new(), "nothing changed");
+    assert_eq!(fixture.test_host.systemctl_calls(), ["daemon-reload"]);
+    boot(&fixture.machine(), init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
+    assert_eq!(fixture.test_host.systemctl_calls(), Vec::<String>::new(), "nothing changed");
 }
 
 #[tokio::test]
 async fn init_waits_for_unit_when_restart_fails_and_unit_exists() {
-    let stage = Stage::new(USER_DATA).await;
+    let fixture = Fixture::new(USER_DATA).await;
     let script = |state: &str| {
         format!(
             "#!/bin/sh\nhere=${{0%/*}}\necho \"$*\" >> \"$here/log\"\ncase \"$1\" in\nrestart) exit 1;;\nshow) echo {state};;\n\
              is-active) [ -e \"$here/up\" ] || {{ : > \"$here/up\"; exit 3; }};;\nesac\n"
         )
     };
-    stage.room.program("systemctl", &script("loaded"));
-    boot(&stage.machine(), init(&["imds://user-data"], &[])).await.unwrap();
-    let calls = stage.room.systemctl_calls();
+    fixture.test_host.program("systemctl", &script("loaded"));
+    boot(&fixture.machine(), init(&["imds://user-data"], &[])).await.unwrap();
+    let calls = fixture.test_host.systemctl_calls();
     let show = "show --property=LoadState --value containerd.service";
     let active = "is-active --quiet containerd.service";
     assert_eq!(calls[1..5], ["restart containerd.service", show, active, active]);
-    stage.room.program("systemctl", &script("not-found"));
-    let error = boot(&stage.machine(), init(&["imds://user-data"], &[])).await.unwrap_err();
+    fixture.test_host.program("systemctl", &script("not-found"));
+    let error = boot(&fixture.machine(), init(&["imds://user-data"], &[])).await.unwrap_err();
     assert!(error.to_string().starts_with("`systemctl restart containerd.service` failed"), "{error:#}");
 }
 
 #[tokio::test]
 async fn init_exits_with_ec2_error_when_ec2_refuses() {
-    let stage = Stage::new(USER_DATA).await;
-    stage.ec2.fail(&[Fault::Refuse(403, "UnauthorizedOperation")]);
-    let output = program::run(&stage, "nodeadm", &["init"]).await;
+    let fixture = Fixture::new(USER_DATA).await;
+    fixture.ec2.fail(&[Fault::Refuse(403, "UnauthorizedOperation")]);
+    let output = program::run(&fixture, "nodeadm", &["init"]).await;
     assert_eq!(output.status.code(), Some(1));
-    assert!(program::said(&output).contains("EC2 returned 403 UnauthorizedOperation"), "{}", program::said(&output));
-    assert_eq!(stage.read(KUBELET), None);
+    assert!(
+        program::output_text(&output).contains("EC2 returned 403 UnauthorizedOperation"),
+        "{}",
+        program::output_text(&output)
+    );
+    assert_eq!(fixture.read(KUBELET), None);
 }

@@ -5,7 +5,7 @@ use agent::nodeadm::chain::{Choice, MergedConfig, choose};
 use machine::nodeconfig::{NodeConfig, parse};
 use std::path::Path;
 
-use crate::room::{Room, USER_DATA};
+use crate::test_host::{TestHost, USER_DATA};
 
 fn config(text: &str) -> NodeConfig {
     parse(text).unwrap().config
@@ -47,19 +47,19 @@ fn choose_keeps_cached_config_unless_source_has_another() {
 
 #[test]
 fn load_returns_saved_config_unless_file_is_damaged() {
-    let room = Room::new("v1.35.0");
+    let test_host = TestHost::new("v1.35.0");
     let path = Path::new("/run/eks/nodeadm/config.json");
-    assert_eq!(Enriched::load(&room.host(), path), None);
-    enriched().save(&room.host(), path).unwrap();
-    assert_eq!(Enriched::load(&room.host(), path), Some(enriched()));
-    let file = room.root().join("run/eks/nodeadm/config.json");
+    assert_eq!(Enriched::load(&test_host.host(), path), None);
+    enriched().save(&test_host.host(), path).unwrap();
+    assert_eq!(Enriched::load(&test_host.host(), path), Some(enriched()));
+    let file = test_host.root().join("run/eks/nodeadm/config.json");
     let text = std::fs::read_to_string(&file).unwrap();
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["status"]["instance"]["type"], "m4.xlarge");
     assert_eq!(document["status"]["default"]["sandboxImage"], "localhost/kubernetes/pause");
     assert_eq!(document["spec"]["cluster"]["cidr"], "10.100.0.0/16");
     for cut in [0, 1, text.len() / 2, text.len() - 1] {
-        room.write("run/eks/nodeadm/config.json", &text[..cut]);
-        assert_eq!(Enriched::load(&room.host(), path), None, "{cut} bytes of it");
+        test_host.write("run/eks/nodeadm/config.json", &text[..cut]);
+        assert_eq!(Enriched::load(&test_host.host(), path), None, "{cut} bytes of it");
     }
 }

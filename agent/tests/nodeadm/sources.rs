@@ -4,19 +4,19 @@ use agent::nodeadm::chain::{MergedConfig, gather};
 use agent::nodeadm::source::Source;
 use machine::nodeconfig::NodeConfig;
 
-use super::stage::{Stage, base64, gzip, mime, node_config};
+use super::fixture::{Fixture, base64, gzip, mime, node_config};
 use crate::imds::Fault;
 
 const CONFIG: &str = "application/node.eks.aws";
 const SHELL: &str = "text/x-shellscript; charset=\"us-ascii\"";
 
-async fn read(stage: &Stage, sources: &[&str]) -> anyhow::Result<MergedConfig> {
+async fn read(fixture: &Fixture, sources: &[&str]) -> anyhow::Result<MergedConfig> {
     let sources: Vec<Source> = sources.iter().map(|source| source.parse().unwrap()).collect();
-    gather(&sources, &stage.machine()).await
+    gather(&sources, &fixture.machine()).await
 }
 
-async fn config(stage: &Stage, sources: &[&str]) -> NodeConfig {
-    read(stage, sources).await.unwrap().into_config().unwrap()
+async fn config(fixture: &Fixture, sources: &[&str]) -> NodeConfig {
+    read(fixture, sources).await.unwrap().into_config().unwrap()
 }
 
 #[tokio::test]
@@ -34,11 +34,11 @@ async fn gather_reads_user_data_in_every_encoding() {
         ("a part of gzip", packed_part),
         ("a part of base64 of gzip", coded_part),
     ] {
-        let config = config(&Stage::new(user_data).await, &["imds://user-data"]).await;
+        let config = config(&Fixture::new(user_data).await, &["imds://user-data"]).await;
         assert_eq!((config.spec.cluster.name.as_str(), config.spec.kubelet.flags.len()), ("two", 2), "{packing}");
     }
     for user_data in [first.clone().into_bytes(), gzip(&first), base64(&first), base64(gzip(&first))] {
-        assert_eq!(config(&Stage::new(user_data).await, &["imds://user-data"]).await.spec.cluster.name, "one");
+        assert_eq!(config(&Fixture::new(user_data).await, &["imds://user-data"]).await.spec.cluster.name, "one");
     }
 }
 
@@ -56,30 +56,30 @@ async fn gather_fails_only_when_user_data_is_damaged() {
         (b" \n".to_vec(), "empty"),
         (mime(&[(CONFIG, b"kind: {")]), "cannot use MIME part 1 (application/node.eks.aws): line 1"),
     ] {
-        let gathered = read(&Stage::new(user_data).await, &["imds://user-data"]).await.unwrap();
+        let gathered = read(&Fixture::new(user_data).await, &["imds://user-data"]).await.unwrap();
         assert!(gathered.config.is_none());
         assert!(gathered.nothing.len() == 1 && gathered.nothing[0].contains(reason), "{:?}", gathered.nothing);
     }
     for user_data in [damaged, b"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n--x\n\na\n".to_vec()] {
-        let error = read(&Stage::new(user_data).await, &["imds://user-data"]).await.unwrap_err();
+        let error = read(&Fixture::new(user_data).await, &["imds://user-data"]).await.unwrap_err();
         assert!(error.to_string().starts_with("cannot use imds://user-data"), "{error:#}");
     }
 }
 
 #[tokio::test]
 async fn gather_reports_absent_user_data_only_after_identity() {
-    let stage = Stage::new(node_config("{cluster: {name: late}}")).await;
-    stage.imds.fail("user-data", &[Fault::Status(404)]);
-    stage.imds.fail("dynamic/instance-identity/document", &[Fault::Status(404), Fault::Status(503)]);
-    assert_eq!(config(&stage, &["imds://user-data"]).await.spec.cluster.name, "late");
-    stage.imds.remove("user-data");
-    let nothing = read(&stage, &["imds://user-data"]).await.unwrap().nothing;
+    let fixture = Fixture::new(node_config("{cluster: {name: late}}")).await;
+    fixture.imds.fail("user-data", &[Fault::Status(404)]);
+    fixture.imds.fail("dynamic/instance-identity/document", &[Fault::Status(404), Fault::Status(503)]);
+    assert_eq!(config(&fixture, &["imds://user-data"]).await.spec.cluster.name, "late");
+    fixture.imds.remove("user-data");
+    let nothing = read(&fixture, &["imds://user-data"]).await.unwrap().nothing;
     assert_eq!(nothing, ["imds://user-data: the instance has no user data"]);
 }
 
 #[tokio::test]
 async fn gather_merges_documents_of_a_folder_by_name() {
-    let stage = Stage::new("").await;
+    let fixture = Fixture::new("").await;
     for (name, cluster, flag) in
         [("a.yaml", "a", "1"), ("c.json", "c", "3"), ("b.YML", "b", "2"), (".z.yaml", "z", "4")]
     {
@@ -89,48 +89,48 @@ async fn gather_merges_documents_of_a_folder_by_name() {
             ),
             false => node_config(&format!("{{cluster: {{name: {cluster}}}, kubelet: {{flags: ['{flag}']}}}}")),
         };
-        stage.room.write(&format!("etc/eks/nodeadm.d/{name}"), &text);
+        fixture.test_host.write(&format!("etc/eks/nodeadm.d/{name}"), &text);
     }
-    stage.room.write("etc/eks/nodeadm.d/deeper/d.yaml", &node_config("{cluster: {name: d}}"));
-    stage.room.write("etc/eks/nodeadm.d/notes.txt", "not a NodeConfig");
+    fixture.test_host.write("etc/eks/nodeadm.d/deeper/d.yaml", &node_config("{cluster: {name: d}}"));
+    fixture.test_host.write("etc/eks/nodeadm.d/notes.txt", "not a NodeConfig");
     for source in ["file:///etc/eks/nodeadm.d", "file:///etc/eks/nodeadm.d/"] {
-        let spec = config(&stage, &[source]).await.spec;
+        let spec = config(&fixture, &[source]).await.spec;
         assert_eq!(
             (spec.cluster.name.as_str(), spec.kubelet.flags),
             ("c", ["1", "2", "3"].map(str::to_owned).to_vec())
         );
     }
-    let one = config(&stage, &["file:///etc/eks/nodeadm.d/a.yaml"]).await;
+    let one = config(&fixture, &["file:///etc/eks/nodeadm.d/a.yaml"]).await;
     assert_eq!(one.spec.cluster.name, "a");
 }
 
 #[tokio::test]
 async fn gather_names_the_file_when_it_is_not_a_node_config() {
-    let stage = Stage::new("").await;
+    let fixture = Fixture::new("").await;
     for (name, text, reason) in [
         ("broken.yaml", "kind: {", "line 1"),
         ("other.yaml", "apiVersion: v1\nkind: Pod\n", "this is v1 Pod"),
         ("typed.yaml", &node_config("{cluster: {name: [a]}}"), "spec.cluster.name"),
     ] {
-        stage.room.write(name, text);
+        fixture.test_host.write(name, text);
         let source = format!("file:///{name}");
-        let error = format!("{:#}", read(&stage, &[&source]).await.unwrap_err());
+        let error = format!("{:#}", read(&fixture, &[&source]).await.unwrap_err());
         assert!(
             error.starts_with(&format!("cannot use {source}")) && error.contains(name) && error.contains(reason),
             "{error}"
         );
     }
-    let error = format!("{:#}", read(&stage, &["file:///nowhere"]).await.unwrap_err());
+    let error = format!("{:#}", read(&fixture, &["file:///nowhere"]).await.unwrap_err());
     assert!(error.contains("nowhere: No such file"), "{error}");
 }
 
 #[tokio::test]
 async fn gather_prefers_later_sources_and_ignores_empty_ones() {
-    let stage =
-        Stage::new(node_config("{cluster: {name: user-data, cidr: 10.1.0.0/16}, kubelet: {flags: [--u]}}")).await;
-    stage.room.write("drop-ins/a.yaml", &node_config("{cluster: {name: folder}, kubelet: {flags: [--f]}}"));
-    stage.room.write("empty/readme.md", "");
-    stage.room.write("config.yaml", &node_config("{cluster: {name: file}}"));
+    let fixture =
+        Fixture::new(node_config("{cluster: {name: user-data, cidr: 10.1.0.0/16}, kubelet: {flags: [--u]}}")).await;
+    fixture.test_host.write("drop-ins/a.yaml", &node_config("{cluster: {name: folder}, kubelet: {flags: [--f]}}"));
+    fixture.test_host.write("empty/readme.md", "");
+    fixture.test_host.write("config.yaml", &node_config("{cluster: {name: file}}"));
     let (user_data, file) = ("imds://user-data", "file:///config.yaml");
     let (folder, empty) = ("file:///drop-ins", "file:///empty");
     for (sources, name, flags) in [
@@ -141,14 +141,14 @@ async fn gather_prefers_later_sources_and_ignores_empty_ones() {
         (vec![user_data, folder], "folder", vec!["--u", "--f"]),
         (vec![empty, user_data], "user-data", vec!["--u"]),
     ] {
-        let spec = config(&stage, &sources).await.spec;
+        let spec = config(&fixture, &sources).await.spec;
         assert_eq!(
             (spec.cluster.name.as_str(), spec.kubelet.flags),
             (name, flags.iter().map(|flag| (*flag).to_owned()).collect())
         );
     }
-    let gathered = read(&stage, &[user_data, folder]).await.unwrap();
+    let gathered = read(&fixture, &[user_data, folder]).await.unwrap();
     assert_eq!(gathered.config.unwrap().spec.cluster.cidr, "10.1.0.0/16");
-    let none = read(&stage, &[empty]).await.unwrap().into_config().unwrap_err().to_string();
+    let none = read(&fixture, &[empty]).await.unwrap().into_config().unwrap_err().to_string();
     assert!(none.contains("file:///empty: ") && none.contains("holds no .yaml"), "{none}");
 }

@@ -56,23 +56,23 @@ impl Aemm {
     }
 
     /// Watches the metadata service until every expected notice has arrived, in any order.
-    async fn says(&self, expected: &[&(dyn Fn(&NoticeValue) -> bool + Sync)]) {
+    async fn expect_notices(&self, expected: &[&(dyn Fn(&NoticeValue) -> bool + Sync)]) {
         let imds = Arc::new(Imds::new(&self.endpoint, Duration::from_secs(2)).unwrap());
-        let (told, mut news) = mpsc::channel(4);
-        tokio::spawn(watch(imds, told, 3));
+        let (sender, mut updates) = mpsc::channel(4);
+        tokio::spawn(watch(imds, sender, 3));
         let mut missing: Vec<_> = expected.iter().collect();
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         let listening = async {
             while !missing.is_empty() {
-                if let WatchUpdate::Reading(reading) = news.recv().await.expect("the watch goes on") {
+                if let WatchUpdate::Reading(reading) = updates.recv().await.expect("the watch goes on") {
                     assert!(reading.date.is_some(), "its clock comes along");
                     missing.retain(|expects| !expects(&reading.value));
-                    heard.push(reading.value);
+                    received.push(reading.value);
                 }
             }
         };
         let listened = timeout(Duration::from_secs(60), listening).await;
-        assert!(listened.is_ok(), "{} are missing; heard {heard:?}", missing.len());
+        assert!(listened.is_ok(), "{} are missing; heard {received:?}", missing.len());
     }
 }
 
@@ -85,7 +85,7 @@ async fn watch_reports_spot_interruption_and_rebalance() {
             let aemm = Aemm::start(&[&["spot", "-a", action], &times[..]].concat());
             let spot = NoticeValue::Spot { action: action.to_owned(), time: Millis(Y2030 + 120_000) };
             let rebalance = NoticeValue::Rebalance { time: Millis(Y2030 + 60_000) };
-            aemm.says(&[&|said| *said == spot, &|said| *said == rebalance]).await;
+            aemm.expect_notices(&[&|value| *value == spot, &|value| *value == rebalance]).await;
         });
     }
     while let Some(ended) = all.join_next().await {
@@ -105,7 +105,7 @@ async fn watch_reports_maintenance_with_its_state() {
         all.spawn(async move {
             let window = ["-b", "2030-01-01T00:02:00Z", "-a", "2030-01-01T01:00:00Z"];
             let aemm = Aemm::start(&[&["events", "-o", "system-reboot", "-t", state], &window[..]].concat());
-            aemm.says(&[&|said| match said {
+            aemm.expect_notices(&[&|value| match value {
                 NoticeValue::Maintenance(list) => list.first().is_some_and(|it| {
                     let times = (it.not_before, it.not_after);
                     let right = times == (Millis(Y2030 + 120_000), Some(Millis(Y2030 + 3_600_000)));
@@ -124,6 +124,6 @@ async fn watch_reports_maintenance_with_its_state() {
 #[tokio::test]
 async fn watch_reports_termination_by_auto_scaling_group() {
     let aemm = Aemm::start(&["asglifecycle", "--asg-termination-delay-sec", "6"]);
-    let state = |state: &'static str| move |said: &NoticeValue| *said == NoticeValue::Scaling(state.to_owned());
-    aemm.says(&[&state("InService"), &state("Terminated")]).await;
+    let state = |state: &'static str| move |value: &NoticeValue| *value == NoticeValue::Scaling(state.to_owned());
+    aemm.expect_notices(&[&state("InService"), &state("Terminated")]).await;
 }

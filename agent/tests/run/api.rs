@@ -127,8 +127,8 @@ impl Api {
     }
 
     /// Sends a line to every watch of `path`.
-    pub fn say(&self, path: &str, line: &Value) {
-        self.state().say(path, line);
+    pub fn send_event(&self, path: &str, line: &Value) {
+        self.state().send_event(path, line);
     }
 
     /// Closes all watches.
@@ -161,7 +161,7 @@ pub async fn until<T>(what: &str, mut there: impl FnMut() -> Option<T>) -> T {
 }
 
 impl State {
-    fn say(&mut self, path: &str, line: &Value) {
+    fn send_event(&mut self, path: &str, line: &Value) {
         let line = Bytes::from(format!("{line}\n"));
         self.history.push((self.version, path.to_owned(), line.clone()));
         self.watchers.retain(|(watched, sender)| watched != path || sender.send(line.clone()).is_ok());
@@ -175,13 +175,13 @@ impl State {
     fn set_node(&mut self, mut node: Value) {
         self.stamp(&mut node);
         let kind = if self.node.is_some() { "MODIFIED" } else { "ADDED" };
-        self.say("/api/v1/nodes", &json!({"type": kind, "object": node}));
+        self.send_event("/api/v1/nodes", &json!({"type": kind, "object": node}));
         self.node = Some(node);
     }
 
     pub fn put(&mut self, mut pod: Value) {
         self.stamp(&mut pod);
-        self.say("/api/v1/pods", &json!({"type": "ADDED", "object": pod}));
+        self.send_event("/api/v1/pods", &json!({"type": "ADDED", "object": pod}));
         let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
         self.pods.insert(name, pod);
     }
@@ -189,11 +189,11 @@ impl State {
     fn remove(&mut self, name: &str) {
         if let Some(mut pod) = self.pods.remove(name) {
             self.stamp(&mut pod);
-            self.say("/api/v1/pods", &json!({"type": "DELETED", "object": pod}));
+            self.send_event("/api/v1/pods", &json!({"type": "DELETED", "object": pod}));
         }
     }
 
-    /// Evicts a pod; without room in the budget, returns the exact error of the API server.
+    /// Evicts a pod; if the budget permits no eviction, returns the exact error of the API server.
     fn evict(&mut self, name: &str, uid: &str) -> Response<Body> {
         let full = self.one_each.is_some_and(|heals| self.let_go.is_some_and(|at| at.elapsed() < heals));
         if !full {
@@ -272,10 +272,10 @@ impl State {
             node["status"]["conditions"] = json!([]);
         }
         let conditions = node["status"]["conditions"].as_array_mut().unwrap();
-        for said in patch["status"]["conditions"].as_array().unwrap() {
-            match conditions.iter_mut().find(|it| it["type"] == said["type"]) {
-                Some(known) => merge(known, said),
-                None => conditions.push(said.clone()),
+        for condition in patch["status"]["conditions"].as_array().unwrap() {
+            match conditions.iter_mut().find(|it| it["type"] == condition["type"]) {
+                Some(known) => merge(known, condition),
+                None => conditions.push(condition.clone()),
             }
         }
         self.set_node(node);

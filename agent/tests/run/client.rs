@@ -193,8 +193,8 @@ async fn evict_returns_unreachable_when_connection_is_refused() {
 }
 
 /// Returns the UIDs of the next list, or the status of the next error.
-async fn next(heard: &mut Receiver<WatchEvent<Pod>>) -> Result<Vec<String>, Option<u16>> {
-    let waited = tokio::time::timeout(crate::api::PATIENCE, heard.recv()).await;
+async fn next(events: &mut Receiver<WatchEvent<Pod>>) -> Result<Vec<String>, Option<u16>> {
+    let waited = tokio::time::timeout(crate::api::PATIENCE, events.recv()).await;
     match waited.expect("news in time").expect("followed on") {
         WatchEvent::All(pods) => Ok(pods.into_iter().map(|pod| pod.metadata.uid).collect()),
         WatchEvent::Trouble(error) => Err(error.status()),
@@ -209,46 +209,46 @@ fn uids<const N: usize>(uids: [&str; N]) -> Result<Vec<String>, Option<u16>> {
 async fn follow_lists_then_watches_and_skips_malformed_objects() {
     let api = Api::start().await;
     api.put_pod("a", 30);
-    let (told, mut heard) = mpsc::channel(8);
-    tokio::spawn(follow(client(&api), Watched::pods_of("n"), told));
-    assert_eq!(next(&mut heard).await, uids(["a"]));
+    let (sender, mut events) = mpsc::channel(8);
+    tokio::spawn(follow(client(&api), Watched::pods_of("n"), sender));
+    assert_eq!(next(&mut events).await, uids(["a"]));
     let watching = || (api.requests(&Method::GET, "/api/v1/pods").len() >= 2).then_some(());
     crate::api::until("the watch", watching).await;
-    api.say("/api/v1/pods", &json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "77"}}}));
+    api.send_event("/api/v1/pods", &json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "77"}}}));
     let broken = json!({"metadata": {"name": "bad", "uid": "x"}, "spec": {"terminationGracePeriodSeconds": "soon"}});
-    api.say("/api/v1/pods", &json!({"type": "ADDED", "object": broken}));
-    assert_eq!(next(&mut heard).await, uids(["a"]), "the broken one is left out");
+    api.send_event("/api/v1/pods", &json!({"type": "ADDED", "object": broken}));
+    assert_eq!(next(&mut events).await, uids(["a"]), "the broken one is left out");
     api.put_pod("b", 30);
-    assert_eq!(next(&mut heard).await, uids(["a", "b"]));
+    assert_eq!(next(&mut events).await, uids(["a", "b"]));
 }
 
 #[tokio::test]
 async fn follow_lists_again_when_version_is_too_old() {
     let api = Api::start().await;
     api.put_pod("a", 30);
-    let (told, mut heard) = mpsc::channel(8);
-    tokio::spawn(follow(client(&api), Watched::pods_of("n"), told));
-    assert_eq!(next(&mut heard).await, uids(["a"]));
+    let (sender, mut events) = mpsc::channel(8);
+    tokio::spawn(follow(client(&api), Watched::pods_of("n"), sender));
+    assert_eq!(next(&mut events).await, uids(["a"]));
     let watching = || (api.requests(&Method::GET, "/api/v1/pods").len() >= 2).then_some(());
     crate::api::until("the watch", watching).await;
     api.state().pods.clear();
     let gone = json!({"kind": "Status", "code": 410, "message": "too old resource version"});
-    api.say("/api/v1/pods", &json!({"type": "ERROR", "object": gone}));
-    assert_eq!(next(&mut heard).await, uids([]));
+    api.send_event("/api/v1/pods", &json!({"type": "ERROR", "object": gone}));
+    assert_eq!(next(&mut events).await, uids([]));
     api.state().watch_answer = Some(410);
     api.hang_up();
-    assert_eq!(next(&mut heard).await, uids([]), "410 to the watch itself");
+    assert_eq!(next(&mut events).await, uids([]), "410 to the watch itself");
     api.state().watch_answer = Some(500);
     api.hang_up();
-    assert_eq!(next(&mut heard).await, Err(Some(500)));
-    assert_eq!(next(&mut heard).await, uids([]), "and on it goes");
+    assert_eq!(next(&mut events).await, Err(Some(500)));
+    assert_eq!(next(&mut events).await, uids([]), "and on it goes");
 }
 
 #[tokio::test]
 async fn follow_lists_one_node_by_name() {
     let api = Api::start().await;
-    let (told, mut heard) = mpsc::channel::<WatchEvent<Node>>(8);
-    tokio::spawn(follow(client(&api), Watched::node("n"), told));
-    let first = heard.recv().await.expect("news");
+    let (sender, mut events) = mpsc::channel::<WatchEvent<Node>>(8);
+    tokio::spawn(follow(client(&api), Watched::node("n"), sender));
+    let first = events.recv().await.expect("news");
     assert!(matches!(first, WatchEvent::All(nodes) if nodes.is_empty()));
 }

@@ -62,21 +62,21 @@ fn cni(there: bool) -> Input {
 
 /// Returns a lifecycle on a machine whose bootstrap has finished.
 pub fn carried_on(journal: Journal, now: Millis) -> Lifecycle {
-    let mut life = Lifecycle::new(NAME, journal, now);
+    let mut lifecycle = Lifecycle::new(NAME, journal, now);
     // No load balancer contains this node.
     let drain = DrainSettings { load_balancer_lead: Span::seconds(0), ..DrainSettings::default() };
-    life.configure(&AgentSettings { drain, ..AgentSettings::default() });
+    lifecycle.configure(&AgentSettings { drain, ..AgentSettings::default() });
     let since = jiff::Timestamp::UNIX_EPOCH;
-    life.take(Input::Bootstrap(Some(BootstrapState::Done { node_name: NAME.into(), since })), now);
-    life
+    lifecycle.take(Input::Bootstrap(Some(BootstrapState::Done { node_name: NAME.into(), since })), now);
+    lifecycle
 }
 
 pub fn started() -> Lifecycle {
     carried_on(Journal::new(INSTANCE, None), T0)
 }
 
-fn reading(said: NoticeValue) -> Input {
-    Input::Reading(NoticeReading { value: said, date: None })
+fn reading(condition: NoticeValue) -> Input {
+    Input::Reading(NoticeReading { value: condition, date: None })
 }
 
 pub fn spot(deadline: Millis) -> Input {
@@ -94,13 +94,13 @@ pub fn pod(uid: &str) -> PodOnNode {
 }
 
 /// Runs one step and reports success for every write at once. A required read of the Node finds no other drain owner.
-pub fn settle(life: &mut Lifecycle, now: Millis) -> Vec<AgentAction> {
-    let mut acts = life.step(now);
+pub fn settle(lifecycle: &mut Lifecycle, now: Millis) -> Vec<AgentAction> {
+    let mut acts = lifecycle.step(now);
     for act in &acts {
         let answer = match act {
             AgentAction::PatchNode(_) => Input::NodeWritten(true),
             AgentAction::PatchStatus(_) => Input::StatusWritten(true),
-            AgentAction::CreateEvent(tiding) => Input::EventWritten(tiding.key.clone(), true),
+            AgentAction::CreateEvent(new_event) => Input::EventWritten(new_event.key.clone(), true),
             AgentAction::Complete(_) => Input::Completed(true),
             AgentAction::ReadNode(OwnershipStep::Read) => read(now, None),
             AgentAction::Save
@@ -110,12 +110,12 @@ pub fn settle(life: &mut Lifecycle, now: Millis) -> Vec<AgentAction> {
             | AgentAction::Yield => continue,
             AgentAction::ReadNode(OwnershipStep::RemoveMark(_)) => continue,
         };
-        life.take(answer, now);
+        lifecycle.take(answer, now);
     }
     let reads = AgentAction::ReadNode(OwnershipStep::Read);
     if acts.contains(&reads) {
         acts.retain(|act| *act != reads);
-        acts.extend(settle(life, now));
+        acts.extend(settle(lifecycle, now));
     }
     acts
 }
@@ -127,17 +127,17 @@ pub fn short(acts: &[AgentAction]) -> Vec<String> {
         AgentAction::PatchNode(patch) if patch.get("spec").is_some() => "cordon".to_owned(),
         AgentAction::PatchNode(_) => "heartbeat".to_owned(),
         AgentAction::PatchStatus(patch) => {
-            let said = patch["status"]["conditions"].as_array().unwrap().iter();
-            let said: Vec<_> = said.map(|it| format!("{}={}", it["reason"], it["status"])).collect();
-            said.join(" ").replace('"', "")
+            let condition = patch["status"]["conditions"].as_array().unwrap().iter();
+            let condition: Vec<_> = condition.map(|it| format!("{}={}", it["reason"], it["status"])).collect();
+            condition.join(" ").replace('"', "")
         }
-        AgentAction::CreateEvent(tiding) => format!("tell {}", tiding.reason),
+        AgentAction::CreateEvent(new_event) => format!("event {}", new_event.reason),
         AgentAction::Drain(Action::Evict { uid, .. }) => format!("evict {uid}"),
         AgentAction::Drain(Action::Delete { uid, .. }) => format!("delete {uid}"),
         AgentAction::Drain(Action::List) => "list".to_owned(),
         AgentAction::ReadNode(OwnershipStep::Read) => "read".to_owned(),
-        AgentAction::ReadNode(OwnershipStep::RemoveMark(words)) => format!("take back {words}"),
-        AgentAction::ReadAttachment { volume, .. } => format!("look {volume}"),
+        AgentAction::ReadNode(OwnershipStep::RemoveMark(words)) => format!("remove mark {words}"),
+        AgentAction::ReadAttachment { volume, .. } => format!("attachment {volume}"),
         AgentAction::Yield => "yield".to_owned(),
         AgentAction::Complete(hook) => format!("complete {}", hook.hook),
     };
@@ -146,61 +146,61 @@ pub fn short(acts: &[AgentAction]) -> Vec<String> {
 
 #[test]
 fn step_writes_nothing_before_the_node_exists() {
-    let mut life = started();
-    assert!(life.step(T0).is_empty());
-    life.take(Input::Node(None), T0);
-    assert!(life.step(T0).is_empty());
-    assert!(life.summary().contains("waiting for kubelet to register"), "{}", life.summary());
+    let mut lifecycle = started();
+    assert!(lifecycle.step(T0).is_empty());
+    lifecycle.take(Input::Node(None), T0);
+    assert!(lifecycle.step(T0).is_empty());
+    assert!(lifecycle.summary().contains("waiting for kubelet to register"), "{}", lifecycle.summary());
 }
 
 #[test]
 fn step_writes_ready_condition_when_gates_change() {
-    let mut life = started();
-    life.take(node(), T0);
-    assert_eq!(short(&settle(&mut life, T0)), ["heartbeat", "CNI=False"]);
-    assert!(settle(&mut life, at(1)).is_empty());
-    life.take(cni(true), at(3));
-    assert_eq!(short(&settle(&mut life, at(3))), ["GatesOpen=True"]);
-    assert!(settle(&mut life, at(9)).is_empty());
+    let mut lifecycle = started();
+    lifecycle.take(node(), T0);
+    assert_eq!(short(&settle(&mut lifecycle, T0)), ["heartbeat", "CNI=False"]);
+    assert!(settle(&mut lifecycle, at(1)).is_empty());
+    lifecycle.take(cni(true), at(3));
+    assert_eq!(short(&settle(&mut lifecycle, at(3))), ["GatesOpen=True"]);
+    assert!(settle(&mut lifecycle, at(9)).is_empty());
 }
 
 #[test]
 fn step_rewrites_condition_when_another_client_edits_it() {
-    let mut life = started();
-    life.take(cni(true), T0);
-    life.take(node(), T0);
-    assert_eq!(short(&settle(&mut life, T0)), ["heartbeat", "GatesOpen=True"]);
-    let said = |message: &'static str| {
+    let mut lifecycle = started();
+    lifecycle.take(cni(true), T0);
+    lifecycle.take(node(), T0);
+    assert_eq!(short(&settle(&mut lifecycle, T0)), ["heartbeat", "GatesOpen=True"]);
+    let condition = |message: &'static str| {
         node_with("aws:///us-west-2a/i-0abc", move |node| {
             let condition =
                 json!({"type": "kerf.sh/Ready", "status": "True", "reason": "GatesOpen", "message": message});
             node["status"]["conditions"].as_array_mut().unwrap().push(condition);
         })
     };
-    life.take(said("all gates are open: Bootstrap, Kubelet, CNI, CNI network"), at(20));
-    assert!(settle(&mut life, at(20)).is_empty());
-    life.take(said("all is lost"), at(21));
-    assert_eq!(short(&settle(&mut life, at(21))), ["GatesOpen=True"]);
+    lifecycle.take(condition("all gates are open: Bootstrap, Kubelet, CNI, CNI network"), at(20));
+    assert!(settle(&mut lifecycle, at(20)).is_empty());
+    lifecycle.take(condition("all is lost"), at(21));
+    assert_eq!(short(&settle(&mut lifecycle, at(21))), ["GatesOpen=True"]);
 }
 
 #[test]
 fn step_writes_heartbeat_each_minute_and_limits_status_writes() {
-    let mut life = started();
-    life.take(node(), T0);
+    let mut lifecycle = started();
+    lifecycle.take(node(), T0);
     let (mut beats, mut writes) = (vec![T0], Vec::new());
     for second in 0..600 {
         // The CNI appears and disappears every second, and the server sometimes refuses a write.
-        life.take(cni(second % 2 == 0), at(second));
-        for act in life.step(at(second)) {
+        lifecycle.take(cni(second % 2 == 0), at(second));
+        for act in lifecycle.step(at(second)) {
             let done = second % 7 != 0;
             match act {
                 AgentAction::PatchNode(_) => {
                     beats.extend(done.then_some(at(second)));
-                    life.take(Input::NodeWritten(done), at(second));
+                    lifecycle.take(Input::NodeWritten(done), at(second));
                 }
                 AgentAction::PatchStatus(_) => {
                     writes.push(at(second));
-                    life.take(Input::StatusWritten(done), at(second));
+                    lifecycle.take(Input::StatusWritten(done), at(second));
                 }
                 other => panic_with(&other),
             }
@@ -220,14 +220,14 @@ fn panic_with(act: &AgentAction) {
 
 #[test]
 fn notice_is_saved_then_cordons_then_drains() {
-    let mut life = started();
-    life.take(node(), T0);
-    settle(&mut life, T0);
-    life.take(spot(at(120)), at(1));
-    let acts = life.step(at(1));
+    let mut lifecycle = started();
+    lifecycle.take(node(), T0);
+    settle(&mut lifecycle, T0);
+    lifecycle.take(spot(at(120)), at(1));
+    let acts = lifecycle.step(at(1));
     assert_eq!(
         short(&acts),
-        ["save", "cordon", "CNI=False SpotInterruption=True Draining=False", "follow", "tell SpotInterruption"]
+        ["save", "cordon", "CNI=False SpotInterruption=True Draining=False", "follow", "event SpotInterruption"]
     );
     let expected = json!({
         "spec": {"unschedulable": true},
@@ -237,152 +237,152 @@ fn notice_is_saved_then_cordons_then_drains() {
         },
     });
     assert_eq!(acts[1], AgentAction::PatchNode(expected));
-    assert!(life.step(at(1)).is_empty(), "nothing more before the cordon stands");
-    life.take(Input::NodeWritten(true), at(1));
-    assert!(life.step(at(1)).is_empty(), "that the cordon is ours was written before it was sent");
-    life.take(Input::Pods(vec![pod("a")]), at(1));
-    assert_eq!(short(&life.step(at(1))), ["read"], "somebody else may be draining");
-    life.take(read(at(1), None), at(1));
-    assert_eq!(short(&life.step(at(1))), ["save", "evict a"]);
+    assert!(lifecycle.step(at(1)).is_empty(), "nothing more before the cordon stands");
+    lifecycle.take(Input::NodeWritten(true), at(1));
+    assert!(lifecycle.step(at(1)).is_empty(), "that the cordon is ours was written before it was sent");
+    lifecycle.take(Input::Pods(vec![pod("a")]), at(1));
+    assert_eq!(short(&lifecycle.step(at(1))), ["read"], "somebody else may be draining");
+    lifecycle.take(read(at(1), None), at(1));
+    assert_eq!(short(&lifecycle.step(at(1))), ["save", "evict a"]);
 }
 
 #[test]
 fn drain_starts_after_5_s_when_cordon_fails() {
-    let mut life = started();
-    life.take(node(), T0);
-    settle(&mut life, T0);
-    life.take(spot(at(120)), T0);
-    assert!(short(&life.step(T0)).contains(&"cordon".to_owned()));
-    life.take(Input::NodeWritten(false), T0);
-    life.take(Input::Pods(vec![pod("a")]), T0);
-    assert!(!short(&settle(&mut life, at(4))).contains(&"evict a".to_owned()));
-    assert!(short(&settle(&mut life, at(5))).contains(&"evict a".to_owned()));
+    let mut lifecycle = started();
+    lifecycle.take(node(), T0);
+    settle(&mut lifecycle, T0);
+    lifecycle.take(spot(at(120)), T0);
+    assert!(short(&lifecycle.step(T0)).contains(&"cordon".to_owned()));
+    lifecycle.take(Input::NodeWritten(false), T0);
+    lifecycle.take(Input::Pods(vec![pod("a")]), T0);
+    assert!(!short(&settle(&mut lifecycle, at(4))).contains(&"evict a".to_owned()));
+    assert!(short(&settle(&mut lifecycle, at(5))).contains(&"evict a".to_owned()));
 }
 
 #[test]
 fn notice_changes_drain_only_when_deadline_is_earlier() {
-    let mut life = started();
-    life.take(node(), T0);
-    life.take(spot(at(120)), T0);
-    settle(&mut life, T0);
-    settle(&mut life, at(3));
-    let before = life.journal().clone();
-    life.take(spot(at(120)), at(4));
-    life.take(spot(at(130)), at(4));
-    assert_eq!(life.journal(), &before);
-    life.take(spot(at(90)), at(5));
-    let acts = short(&settle(&mut life, at(15)));
+    let mut lifecycle = started();
+    lifecycle.take(node(), T0);
+    lifecycle.take(spot(at(120)), T0);
+    settle(&mut lifecycle, T0);
+    settle(&mut lifecycle, at(3));
+    let before = lifecycle.journal().clone();
+    lifecycle.take(spot(at(120)), at(4));
+    lifecycle.take(spot(at(130)), at(4));
+    assert_eq!(lifecycle.journal(), &before);
+    lifecycle.take(spot(at(90)), at(5));
+    let acts = short(&settle(&mut lifecycle, at(15)));
     assert_eq!(acts[..2], ["save", "cordon"], "the annotation names the new deadline");
-    let drain = life.journal().drain.as_ref().unwrap();
+    let drain = lifecycle.journal().drain.as_ref().unwrap();
     assert_eq!(drain.settings().deadline, Some(at(90)));
-    assert!(!acts.contains(&"tell SpotInterruption".to_owned()), "{acts:?}");
+    assert!(!acts.contains(&"event SpotInterruption".to_owned()), "{acts:?}");
 }
 
 #[test]
 fn rebalance_recommendation_emits_event_without_drain() {
-    let mut life = started();
-    life.take(node(), T0);
-    settle(&mut life, T0);
-    life.take(reading(NoticeValue::Rebalance { time: T0 }), at(5));
-    let acts = short(&settle(&mut life, at(5)));
-    assert_eq!(acts, ["save", "CNI=False RebalanceRecommendation=True", "tell RebalanceRecommendation"]);
-    assert_eq!(short(&settle(&mut life, at(6))), ["save"], "the event is told");
-    assert!(life.journal().drain.is_none());
-    life.take(spot(at(120)), at(7));
-    let acts = short(&settle(&mut life, at(7)));
+    let mut lifecycle = started();
+    lifecycle.take(node(), T0);
+    settle(&mut lifecycle, T0);
+    lifecycle.take(reading(NoticeValue::Rebalance { time: T0 }), at(5));
+    let acts = short(&settle(&mut lifecycle, at(5)));
+    assert_eq!(acts, ["save", "CNI=False RebalanceRecommendation=True", "event RebalanceRecommendation"]);
+    assert_eq!(short(&settle(&mut lifecycle, at(6))), ["save"], "the event is told");
+    assert!(lifecycle.journal().drain.is_none());
+    lifecycle.take(spot(at(120)), at(7));
+    let acts = short(&settle(&mut lifecycle, at(7)));
     assert!(acts.contains(&"CNI=False SpotInterruption=True Draining=False".to_owned()), "{acts:?}");
 }
 
 #[test]
 fn step_writes_nothing_when_node_is_another_machine() {
     for provider in ["aws:///us-west-2a/i-0other", "", "aws:///us-west-2a/", "i-0abcd"] {
-        let mut life = started();
-        life.take(node_with(provider, |_| {}), T0);
-        life.take(spot(at(120)), T0);
-        life.take(Input::Pods(vec![pod("a")]), T0);
-        assert_eq!(short(&life.step(T0)), ["save"], "{provider}");
-        assert!(life.step(at(60)).is_empty(), "{provider}");
-        assert!(life.summary().contains("another instance"), "{}", life.summary());
+        let mut lifecycle = started();
+        lifecycle.take(node_with(provider, |_| {}), T0);
+        lifecycle.take(spot(at(120)), T0);
+        lifecycle.take(Input::Pods(vec![pod("a")]), T0);
+        assert_eq!(short(&lifecycle.step(T0)), ["save"], "{provider}");
+        assert!(lifecycle.step(at(60)).is_empty(), "{provider}");
+        assert!(lifecycle.summary().contains("another instance"), "{}", lifecycle.summary());
     }
 }
 
 #[test]
 fn drain_emits_one_event_with_pods_left() {
-    let mut life = started();
-    life.take(node(), T0);
-    life.take(spot(at(60)), T0);
-    settle(&mut life, T0);
-    life.take(Input::Pods(vec![pod("a"), pod("b")]), T0);
-    let acts = short(&settle(&mut life, at(1)));
+    let mut lifecycle = started();
+    lifecycle.take(node(), T0);
+    lifecycle.take(spot(at(60)), T0);
+    settle(&mut lifecycle, T0);
+    lifecycle.take(Input::Pods(vec![pod("a"), pod("b")]), T0);
+    let acts = short(&settle(&mut lifecycle, at(1)));
     assert_eq!(acts, ["save", "save", "evict a", "evict b"], "once for the cordon, once for the pods");
-    life.take(Input::Reply("b".into(), Reply::Unreachable), at(1));
-    life.take(Input::Reply("a".into(), Reply::Accepted), at(1));
-    life.take(Input::Pods(vec![pod("b")]), at(2));
-    let mut told = Vec::new();
+    lifecycle.take(Input::Reply("b".into(), Reply::Unreachable), at(1));
+    lifecycle.take(Input::Reply("a".into(), Reply::Accepted), at(1));
+    lifecycle.take(Input::Pods(vec![pod("b")]), at(2));
+    let mut reported = Vec::new();
     for second in 2..80 {
-        for act in settle(&mut life, at(second)) {
+        for act in settle(&mut lifecycle, at(second)) {
             match act {
                 AgentAction::Drain(Action::Evict { uid, .. } | Action::Delete { uid, .. }) => {
-                    life.take(Input::Reply(uid, Reply::Unreachable), at(second));
+                    lifecycle.take(Input::Reply(uid, Reply::Unreachable), at(second));
                 }
-                AgentAction::CreateEvent(tiding) => told.push(tiding),
+                AgentAction::CreateEvent(new_event) => reported.push(new_event),
                 _ => {}
             }
         }
     }
-    let told: Vec<_> = told.iter().map(|it| (it.reason, it.message.as_str())).collect();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!(told[0].0, "FailedDraining");
-    assert!(told[0].1.contains("1 evicted") && told[0].1.contains("default/pod-b"), "{told:?}");
+    let reported: Vec<_> = reported.iter().map(|it| (it.reason, it.message.as_str())).collect();
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    assert_eq!(reported[0].0, "FailedDraining");
+    assert!(reported[0].1.contains("1 evicted") && reported[0].1.contains("default/pod-b"), "{reported:?}");
 }
 
 #[test]
 fn lifecycle_resumes_drain_from_journal_when_restarted() {
-    let mut life = started();
-    life.take(node(), T0);
-    life.take(spot(at(120)), T0);
-    settle(&mut life, T0);
-    life.take(Input::Pods(vec![pod("a"), pod("b")]), T0);
-    settle(&mut life, T0);
-    life.take(Input::Reply("a".into(), Reply::Accepted), T0);
-    settle(&mut life, at(2));
-    let text = serde_json::to_string(life.journal()).unwrap();
+    let mut lifecycle = started();
+    lifecycle.take(node(), T0);
+    lifecycle.take(spot(at(120)), T0);
+    settle(&mut lifecycle, T0);
+    lifecycle.take(Input::Pods(vec![pod("a"), pod("b")]), T0);
+    settle(&mut lifecycle, T0);
+    lifecycle.take(Input::Reply("a".into(), Reply::Accepted), T0);
+    settle(&mut lifecycle, at(2));
+    let text = serde_json::to_string(lifecycle.journal()).unwrap();
 
     let journal: Journal = serde_json::from_str(&text).unwrap();
-    let mut life = carried_on(journal, at(10));
+    let mut lifecycle = carried_on(journal, at(10));
     let cordoned = node_with("aws:///us-west-2a/i-0abc", |node| {
         node["spec"]["unschedulable"] = json!(true);
     });
-    life.take(cordoned, at(10));
-    life.take(spot(at(120)), at(10));
-    let acts = short(&settle(&mut life, at(10)));
+    lifecycle.take(cordoned, at(10));
+    lifecycle.take(spot(at(120)), at(10));
+    let acts = short(&settle(&mut lifecycle, at(10)));
     assert!(acts.contains(&"follow".to_owned()), "{acts:?}");
-    assert!(!acts.iter().any(|act| act.starts_with("tell") || act.starts_with("evict")), "{acts:?}");
+    assert!(!acts.iter().any(|act| act.starts_with("event") || act.starts_with("evict")), "{acts:?}");
     let leaving = PodOnNode { deletion: Some(at(20)), ..pod("a") };
-    life.take(Input::Pods(vec![leaving, pod("b")]), at(11));
-    let acts = short(&settle(&mut life, at(11)));
+    lifecycle.take(Input::Pods(vec![leaving, pod("b")]), at(11));
+    let acts = short(&settle(&mut lifecycle, at(11)));
     assert!(acts.contains(&"evict b".to_owned()) && !acts.contains(&"evict a".to_owned()), "{acts:?}");
 }
 
 #[test]
 fn bootstrap_failure_emits_event_and_condition() {
-    let mut life = started();
+    let mut lifecycle = started();
     let failed =
         BootstrapState::Failed { reason: "user data holds no NodeConfig".into(), since: jiff::Timestamp::UNIX_EPOCH };
-    life.take(Input::Bootstrap(Some(failed)), T0);
-    assert!(life.step(T0).is_empty(), "the API server has not answered yet");
-    life.take(Input::Node(None), T0);
-    let acts = settle(&mut life, T0);
-    assert_eq!(short(&acts), ["tell BootstrapFailed"]);
-    let Some(AgentAction::CreateEvent(tiding)) = acts.first() else { unreachable!("{acts:?}") };
-    let event = tiding.event(NAME, None, T0);
+    lifecycle.take(Input::Bootstrap(Some(failed)), T0);
+    assert!(lifecycle.step(T0).is_empty(), "the API server has not answered yet");
+    lifecycle.take(Input::Node(None), T0);
+    let acts = settle(&mut lifecycle, T0);
+    assert_eq!(short(&acts), ["event BootstrapFailed"]);
+    let Some(AgentAction::CreateEvent(new_event)) = acts.first() else { unreachable!("{acts:?}") };
+    let event = new_event.event(NAME, None, T0);
     assert_eq!(event["involvedObject"]["name"], NAME);
     assert_eq!(event["metadata"]["namespace"], "default");
     assert!(event["message"].as_str().unwrap().contains("user data holds no NodeConfig"));
-    life.take(node(), at(30));
-    let acts = settle(&mut life, at(30));
-    let said = short(&acts);
-    assert_eq!(said, ["save", "heartbeat", "Bootstrap,CNI=False"]);
+    lifecycle.take(node(), at(30));
+    let acts = settle(&mut lifecycle, at(30));
+    let condition = short(&acts);
+    assert_eq!(condition, ["save", "heartbeat", "Bootstrap,CNI=False"]);
     let AgentAction::PatchStatus(patch) = &acts[2] else { unreachable!("{acts:?}") };
     let message = patch["status"]["conditions"][0]["message"].as_str().unwrap();
     assert!(message.contains("user data holds no NodeConfig"), "{message}");
@@ -394,8 +394,8 @@ fn interrupted_node() -> Input {
         node["spec"]["unschedulable"] = json!(true);
         node["metadata"]["labels"] = json!({"node.kubernetes.io/exclude-from-external-load-balancers": "karpenter"});
         node["metadata"]["annotations"] = json!({"kerf.sh/interruption-deadline": "2026-01-01T00:00:00Z"});
-        let said = json!({"type": "kerf.sh/Interrupted", "status": "True", "reason": "SpotInterruption"});
-        node["status"]["conditions"].as_array_mut().unwrap().push(said);
+        let condition = json!({"type": "kerf.sh/Interrupted", "status": "True", "reason": "SpotInterruption"});
+        node["status"]["conditions"].as_array_mut().unwrap().push(condition);
     })
 }
 
@@ -404,10 +404,10 @@ fn step_removes_marks_of_an_earlier_boot_once() {
     for cordoned in [true, false] {
         let mut journal = Journal::new(INSTANCE, Some("two".into()));
         journal.leftover = Some(OwnedMarks { cordoned, excluded: cordoned, dated: true, reported: true });
-        let mut life = carried_on(journal, T0);
-        life.take(interrupted_node(), T0);
-        assert_eq!(short(&settle(&mut life, T0)), ["heartbeat", "CNI=False InterruptionOver=False"]);
-        let acts = settle(&mut life, at(3));
+        let mut lifecycle = carried_on(journal, T0);
+        lifecycle.take(interrupted_node(), T0);
+        assert_eq!(short(&settle(&mut lifecycle, T0)), ["heartbeat", "CNI=False InterruptionOver=False"]);
+        let acts = settle(&mut lifecycle, at(3));
         let annotations = json!({"kerf.sh/interruption-deadline": null});
         let labels = json!({"node.kubernetes.io/exclude-from-external-load-balancers": null});
         let undo = if cordoned {
@@ -416,12 +416,12 @@ fn step_removes_marks_of_an_earlier_boot_once() {
             json!({"metadata": {"annotations": annotations}})
         };
         assert_eq!(acts, [AgentAction::PatchNode(undo)], "somebody else's cordon is not ours to lift");
-        life.take(node(), at(4));
-        assert!(life.journal().leftover.is_some(), "the Node as seen may be older than what was written");
-        assert_eq!(short(&settle(&mut life, at(14)))[..1], ["save"]);
-        assert_eq!(life.journal().leftover, None);
-        life.take(interrupted_node(), at(20));
-        let acts = settle(&mut life, at(20));
+        lifecycle.take(node(), at(4));
+        assert!(lifecycle.journal().leftover.is_some(), "the Node as seen may be older than what was written");
+        assert_eq!(short(&settle(&mut lifecycle, at(14)))[..1], ["save"]);
+        assert_eq!(lifecycle.journal().leftover, None);
+        lifecycle.take(interrupted_node(), at(20));
+        let acts = settle(&mut lifecycle, at(20));
         assert!(
             !acts.iter().any(|act| matches!(act, AgentAction::PatchNode(_))),
             "later it is somebody else's: {acts:?}"
@@ -433,14 +433,14 @@ fn step_removes_marks_of_an_earlier_boot_once() {
 fn notice_keeps_marks_of_an_earlier_boot() {
     let mut journal = Journal::new(INSTANCE, Some("two".into()));
     journal.leftover = Some(ALL);
-    let mut life = carried_on(journal, T0);
-    life.take(spot(at(120)), T0);
-    life.take(interrupted_node(), T0);
-    let acts = short(&settle(&mut life, T0));
+    let mut lifecycle = carried_on(journal, T0);
+    lifecycle.take(spot(at(120)), T0);
+    lifecycle.take(interrupted_node(), T0);
+    let acts = short(&settle(&mut lifecycle, T0));
     assert!(acts.contains(&"CNI=False SpotInterruption=True Draining=False".to_owned()), "{acts:?}");
-    assert_eq!(life.journal().ours, ALL);
-    settle(&mut life, at(11));
-    assert_eq!(life.journal().leftover, None);
+    assert_eq!(lifecycle.journal().ours, ALL);
+    settle(&mut lifecycle, at(11));
+    assert_eq!(lifecycle.journal().leftover, None);
 }
 
 fn shutdown(seconds: u64) -> Input {
@@ -449,18 +449,18 @@ fn shutdown(seconds: u64) -> Input {
 
 #[test]
 fn shutdown_waits_for_drain_and_deletes_no_pod() {
-    let mut life = started();
-    life.take(node(), T0);
-    life.take(shutdown(31), T0);
-    settle(&mut life, T0);
-    life.take(Input::Pods(vec![pod("a"), pod("b")]), T0);
-    assert!(short(&settle(&mut life, at(1))).contains(&"evict a".to_owned()));
+    let mut lifecycle = started();
+    lifecycle.take(node(), T0);
+    lifecycle.take(shutdown(31), T0);
+    settle(&mut lifecycle, T0);
+    lifecycle.take(Input::Pods(vec![pod("a"), pod("b")]), T0);
+    assert!(short(&settle(&mut lifecycle, at(1))).contains(&"evict a".to_owned()));
     let mut yielded = Vec::new();
     for second in 1..60 {
-        for act in settle(&mut life, at(second)) {
+        for act in settle(&mut lifecycle, at(second)) {
             match act {
                 AgentAction::Drain(Action::Evict { uid, .. }) => {
-                    life.take(Input::Reply(uid, Reply::Unreachable), at(second));
+                    lifecycle.take(Input::Reply(uid, Reply::Unreachable), at(second));
                 }
                 AgentAction::Drain(Action::Delete { uid, .. }) => {
                     panic_with(&AgentAction::CreateEvent(report_of(&uid)))
@@ -471,12 +471,12 @@ fn shutdown_waits_for_drain_and_deletes_no_pod() {
         }
     }
     assert_eq!(yielded, [30], "a second before logind's patience ends, and once");
-    let mut life = started();
-    life.take(node(), T0);
-    life.take(shutdown(31), T0);
-    settle(&mut life, T0);
-    life.take(Input::Pods(Vec::new()), at(1));
-    assert!(short(&settle(&mut life, at(1))).contains(&"yield".to_owned()), "an empty node waits for nothing");
+    let mut lifecycle = started();
+    lifecycle.take(node(), T0);
+    lifecycle.take(shutdown(31), T0);
+    settle(&mut lifecycle, T0);
+    lifecycle.take(Input::Pods(Vec::new()), at(1));
+    assert!(short(&settle(&mut lifecycle, at(1))).contains(&"yield".to_owned()), "an empty node waits for nothing");
 }
 
 fn report_of(uid: &str) -> agent::cluster::NodeEvent {
@@ -486,11 +486,11 @@ fn report_of(uid: &str) -> agent::cluster::NodeEvent {
 #[test]
 fn shutdown_continues_at_once_when_node_is_absent() {
     for seen in [Input::Node(None), node_with("aws:///us-west-2a/i-0other", |_| {})] {
-        let mut life = started();
-        life.take(seen, T0);
-        life.take(shutdown(31), T0);
-        assert_eq!(short(&life.step(T0)).iter().filter(|act| *act == "yield").count(), 1);
-        assert!(!short(&life.step(at(1))).contains(&"yield".to_owned()));
+        let mut lifecycle = started();
+        lifecycle.take(seen, T0);
+        lifecycle.take(shutdown(31), T0);
+        assert_eq!(short(&lifecycle.step(T0)).iter().filter(|act| *act == "yield").count(), 1);
+        assert!(!short(&lifecycle.step(at(1))).contains(&"yield".to_owned()));
     }
 }
 
@@ -499,22 +499,22 @@ fn complete_hook_is_retried_after_drain_until_it_succeeds() {
     let hook = machine::agent::notices::LifecycleHook { hook: "drain".into(), group: None };
     let mut settings = AgentSettings::default();
     settings.notices.auto_scaling.complete = Some(hook);
-    let mut life = started();
-    life.configure(&settings);
-    life.take(node(), T0);
-    life.take(reading(NoticeValue::Scaling("Terminated".into())), T0);
-    settle(&mut life, T0);
-    life.take(Input::Pods(vec![pod("a")]), at(1));
-    let acts = short(&settle(&mut life, at(1)));
+    let mut lifecycle = started();
+    lifecycle.configure(&settings);
+    lifecycle.take(node(), T0);
+    lifecycle.take(reading(NoticeValue::Scaling("Terminated".into())), T0);
+    settle(&mut lifecycle, T0);
+    lifecycle.take(Input::Pods(vec![pod("a")]), at(1));
+    let acts = short(&settle(&mut lifecycle, at(1)));
     assert!(!acts.contains(&"complete drain".to_owned()), "{acts:?}");
-    life.take(Input::Pods(Vec::new()), at(2));
-    assert!(short(&life.step(at(2))).contains(&"complete drain".to_owned()));
-    life.take(Input::Completed(false), at(4));
-    assert!(!short(&life.step(at(5))).contains(&"complete drain".to_owned()), "not at once");
-    assert!(short(&life.step(at(6))).contains(&"complete drain".to_owned()));
-    life.take(Input::Completed(true), at(7));
-    assert_eq!(life.journal().completed.as_deref(), Some("scaling"));
-    assert!(!short(&life.step(at(60))).contains(&"complete drain".to_owned()));
+    lifecycle.take(Input::Pods(Vec::new()), at(2));
+    assert!(short(&lifecycle.step(at(2))).contains(&"complete drain".to_owned()));
+    lifecycle.take(Input::Completed(false), at(4));
+    assert!(!short(&lifecycle.step(at(5))).contains(&"complete drain".to_owned()), "not at once");
+    assert!(short(&lifecycle.step(at(6))).contains(&"complete drain".to_owned()));
+    lifecycle.take(Input::Completed(true), at(7));
+    assert_eq!(lifecycle.journal().completed.as_deref(), Some("scaling"));
+    assert!(!short(&lifecycle.step(at(60))).contains(&"complete drain".to_owned()));
 }
 
 #[test]
@@ -523,22 +523,22 @@ fn metadata_condition_is_false_after_30_s_of_failures() {
         let failed = u32::from(problem.is_some());
         Input::Reach(Reachability { watcher: Watcher::Spot, failed, problem: problem.map(str::to_owned) })
     };
-    let told = |acts: &[AgentAction]| short(acts).into_iter().find(|act| act.contains("Metadata"));
-    let mut life = started();
-    life.take(node(), T0);
+    let metadata_condition = |acts: &[AgentAction]| short(acts).into_iter().find(|act| act.contains("Metadata"));
+    let mut lifecycle = started();
+    lifecycle.take(node(), T0);
     for second in 0..30 {
-        life.take(reach(Some("it hangs")), at(second));
-        assert_eq!(told(&settle(&mut life, at(second))), None, "{second}");
+        lifecycle.take(reach(Some("it hangs")), at(second));
+        assert_eq!(metadata_condition(&settle(&mut lifecycle, at(second))), None, "{second}");
     }
-    assert_eq!(life.unanswered(), 30);
-    assert_eq!(told(&settle(&mut life, at(30))).as_deref(), Some("CNI=False MetadataFails=False"));
+    assert_eq!(lifecycle.unanswered(), 30);
+    assert_eq!(metadata_condition(&settle(&mut lifecycle, at(30))).as_deref(), Some("CNI=False MetadataFails=False"));
     let failing = node_with("aws:///us-west-2a/i-0abc", |node| {
-        let said = json!({"type": "kerf.sh/MetadataReachable", "status": "False", "reason": "MetadataFails"});
-        node["status"]["conditions"].as_array_mut().unwrap().push(said);
+        let condition = json!({"type": "kerf.sh/MetadataReachable", "status": "False", "reason": "MetadataFails"});
+        node["status"]["conditions"].as_array_mut().unwrap().push(condition);
     });
-    life.take(failing, at(33));
-    life.take(reach(None), at(34));
-    assert_eq!(told(&settle(&mut life, at(34))).as_deref(), Some("CNI=False MetadataAnswers=True"));
+    lifecycle.take(failing, at(33));
+    lifecycle.take(reach(None), at(34));
+    assert_eq!(metadata_condition(&settle(&mut lifecycle, at(34))).as_deref(), Some("CNI=False MetadataAnswers=True"));
 }
 
 #[test]
@@ -550,19 +550,20 @@ fn health_reports_imds_unreachable_after_one_minute() {
             problem: problem.map(str::to_owned),
         })
     };
-    let mut life = started();
-    life.take(Input::Health(HealthSample::default()), T0);
+    let mut lifecycle = started();
+    lifecycle.take(Input::Health(HealthSample::default()), T0);
     let mut ill = Vec::new();
     for second in 0..180 {
         let problem = (second < 90).then_some("it hangs");
-        life.take(reach(Watcher::Rest, problem), at(second));
-        life.take(reach(Watcher::Spot, None), at(second));
-        ill.extend(life.health(at(second)).map(|said| (second, said)));
+        lifecycle.take(reach(Watcher::Rest, problem), at(second));
+        lifecycle.take(reach(Watcher::Spot, None), at(second));
+        ill.extend(lifecycle.health(at(second)).map(|condition| (second, condition)));
     }
     let seconds: Vec<u64> = ill.iter().map(|(second, _)| *second).collect();
     assert_eq!(seconds, (60..150).collect::<Vec<u64>>());
     assert!(
-        ill.iter().all(|(_, said)| said.contains("IMDSUnreachable since ") && said.ends_with(": it hangs")),
+        ill.iter()
+            .all(|(_, condition)| condition.contains("IMDSUnreachable since ") && condition.ends_with(": it hangs")),
         "{ill:?}"
     );
 }

@@ -49,8 +49,8 @@ async fn watch_reports_notice_after_every_fault() {
     let mut all = tokio::task::JoinSet::new();
     for (what, wrong) in ROWS {
         all.spawn(async move {
-            let heard = timeout(Duration::from_secs(60), outlives(wrong)).await;
-            assert!(heard.is_ok(), "{what}: the notice was not heard");
+            let survived = timeout(Duration::from_secs(60), survives(wrong)).await;
+            assert!(survived.is_ok(), "{what}: the notice was not heard");
         });
     }
     while let Some(ended) = all.join_next().await {
@@ -58,7 +58,7 @@ async fn watch_reports_notice_after_every_fault() {
     }
 }
 
-async fn outlives(wrong: &Wrong) {
+async fn survives(wrong: &Wrong) {
     let items = [("meta-data/instance-life-cycle", "spot")];
     let items: BTreeMap<String, Vec<u8>> =
         items.iter().map(|(path, body)| ((*path).to_owned(), body.as_bytes().to_vec())).collect();
@@ -70,12 +70,12 @@ async fn outlives(wrong: &Wrong) {
         Wrong::Body(body) => fake.set(SPOT, *body),
         Wrong::Token => {}
     }
-    let (told, mut news) = mpsc::channel(4);
-    tokio::spawn(watch(imds, told, 7));
+    let (sender, mut updates) = mpsc::channel(4);
+    tokio::spawn(watch(imds, sender, 7));
     // One whole round of the watcher has the fault, then the metadata service recovers.
     let mut failed = 0;
     loop {
-        match news.recv().await.expect("the watch goes on") {
+        match updates.recv().await.expect("the watch goes on") {
             WatchUpdate::Reach(reach) => failed += reach.failed,
             WatchUpdate::Reading(reading) => {
                 assert!(!matches!(reading.value, NoticeValue::Spot { .. }), "{:?}", reading.value)
@@ -90,7 +90,7 @@ async fn outlives(wrong: &Wrong) {
     }
     fake.set(SPOT, NOTICE);
     loop {
-        if let WatchUpdate::Reading(reading) = news.recv().await.expect("the watch goes on")
+        if let WatchUpdate::Reading(reading) = updates.recv().await.expect("the watch goes on")
             && matches!(&reading.value, NoticeValue::Spot { action, .. } if action == "terminate")
         {
             return;

@@ -20,14 +20,14 @@ use crate::machine::{INSTANCE, Machine, node};
 fn ready(api: &Api) -> Option<(String, String)> {
     let state = api.state();
     let conditions = state.node.as_ref()?["status"]["conditions"].as_array()?.clone();
-    let said = conditions.into_iter().find(|it| it["type"] == "kerf.sh/Ready")?;
-    let text = |key: &str| said[key].as_str().unwrap_or_default().to_owned();
+    let condition = conditions.into_iter().find(|it| it["type"] == "kerf.sh/Ready")?;
+    let text = |key: &str| condition[key].as_str().unwrap_or_default().to_owned();
     Some((text("reason"), text("message")))
 }
 
 async fn closed(api: &Api, gate: &str, why: &str) {
     until(&format!("{gate} closed: {why}"), || {
-        ready(api).filter(|(reason, said)| reason == gate && said.contains(why))
+        ready(api).filter(|(reason, message)| reason == gate && message.contains(why))
     })
     .await;
 }
@@ -89,7 +89,7 @@ async fn probes_open_gate_when_file_socket_port_and_page_exist() {
     machine.write("run/licence", "");
     let _socket = UnixListener::bind(machine.root.path().join("run/x.sock")).unwrap();
     let _port = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
-    until("only the page", || ready(&api).filter(|(_, said)| said.starts_with("Probe h since"))).await;
+    until("only the page", || ready(&api).filter(|(_, message)| message.starts_with("Probe h since"))).await;
     status.store(302, Ordering::Relaxed);
     opened(&api).await;
     status.store(500, Ordering::Relaxed);
@@ -133,7 +133,7 @@ async fn gates_wait_for_csi_driver_device_and_daemon_set() {
 async fn ready_condition_stays_true_when_agent_restarts() {
     let (api, mut machine) = booted("").await;
     opened(&api).await;
-    let said = |api: &Api| {
+    let status_conditions = |api: &Api| {
         let patches = api
             .state()
             .seen
@@ -144,12 +144,12 @@ async fn ready_condition_stays_true_when_agent_restarts() {
         patches.iter().flat_map(|body| body["status"]["conditions"].as_array().unwrap().clone()).collect::<Vec<Value>>()
     };
     machine.kill();
-    let before = said(&api).len();
+    let before = status_conditions(&api).len();
     machine.write("etc/kerf/agent.yaml", "gates: {csiDrivers: [ebs]}");
     api.state().drivers = vec!["ebs"];
     machine.start();
-    until("the new gate by name", || ready(&api).filter(|(_, said)| said.contains("CSIDriver ebs"))).await;
-    let since = said(&api).split_off(before);
+    until("the new gate by name", || ready(&api).filter(|(_, message)| message.contains("CSIDriver ebs"))).await;
+    let since = status_conditions(&api).split_off(before);
     let closed = since.iter().find(|it| it["type"] == "kerf.sh/Ready" && it["status"] == "False");
     assert_eq!(closed, None);
 }
@@ -166,8 +166,8 @@ fn cni_trouble_returns_none_when_all_plugins_are_executable() {
     };
     let trouble = || agent::gates::cni_trouble(root.path(), &CniGate::default());
     let complains = |what: &str| {
-        let said = trouble().unwrap_or_default();
-        assert!(said.contains(what), "{what}: {said}");
+        let message = trouble().unwrap_or_default();
+        assert!(message.contains(what), "{what}: {message}");
     };
     complains("no CNI configuration in /etc/cni/net.d");
     write("etc/cni/net.d/readme", "", 0o644);

@@ -27,22 +27,22 @@ async fn health_writes_false_condition_and_event_on_kernel_error() {
     let (api, mut machine) = broken().await;
     api.put_node(node(INSTANCE));
     machine.start();
-    let said = until("the condition", || condition(&api, "StorageReady")).await;
-    assert_eq!((said["status"].as_str(), said["reason"].as_str()), (Some("False"), Some("FilesystemShutdown")));
-    assert!(said["message"].as_str().unwrap().contains("Shutting down filesystem"), "{said}");
-    assert!(said["lastHeartbeatTime"].is_string() && said["lastTransitionTime"].is_string());
+    let reported = until("the condition", || condition(&api, "StorageReady")).await;
+    assert_eq!((reported["status"].as_str(), reported["reason"].as_str()), (Some("False"), Some("FilesystemShutdown")));
+    assert!(reported["message"].as_str().unwrap().contains("Shutting down filesystem"), "{reported}");
+    assert!(reported["lastHeartbeatTime"].is_string() && reported["lastTransitionTime"].is_string());
     for (kind, reason) in [("KernelReady", "KernelIsReady"), ("NetworkingReady", "NetworkingIsReady")] {
-        let said = condition(&api, kind).unwrap();
-        assert_eq!((said["status"].as_str(), said["reason"].as_str()), (Some("True"), Some(reason)));
+        let reported = condition(&api, kind).unwrap();
+        assert_eq!((reported["status"].as_str(), reported["reason"].as_str()), (Some("True"), Some(reason)));
     }
     assert_eq!(condition(&api, "AcceleratedHardwareReady"), None, "it has none");
-    let told = || {
+    let event_message = || {
         let state = api.state();
         let mut events = state.events.values();
         events.find(|event| event["reason"] == "StorageReady").map(|event| event["message"].clone())
     };
-    let told = until("the event", told).await;
-    assert!(told.as_str().unwrap().starts_with("FilesystemShutdown: XFS"), "{told}");
+    let event_message = until("the event", event_message).await;
+    assert!(event_message.as_str().unwrap().starts_with("FilesystemShutdown: XFS"), "{event_message}");
 }
 
 #[tokio::test]

@@ -11,15 +11,15 @@ use crate::api::{Api, until};
 use crate::machine::{INSTANCE, Machine, NAME, node};
 
 /// Returns a `kerf-agent` command on the machine.
-fn agent(machine: &Machine, words: &[&str]) -> Command {
+fn agent(machine: &Machine, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kerf-agent"));
-    command.args(words).env_remove("NOTIFY_SOCKET").env("KERF_ROOT", machine.root.path());
+    command.args(arguments).env_remove("NOTIFY_SOCKET").env("KERF_ROOT", machine.root.path());
     command.env("AWS_EC2_METADATA_SERVICE_ENDPOINT", machine.endpoint()).stdin(Stdio::null());
     command
 }
 
-async fn output(machine: &Machine, words: &[&str]) -> (bool, String) {
-    let mut command = agent(machine, words);
+async fn output(machine: &Machine, arguments: &[&str]) -> (bool, String) {
+    let mut command = agent(machine, arguments);
     let Output { status, stdout, stderr } =
         tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     (status.success(), format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)))
@@ -88,8 +88,8 @@ async fn agent_reports_stages_on_node_socket_and_metrics() {
     machine.write("run/late", "");
     let gates = ["gate-Bootstrap", "gate-Kubelet", "gate-CNI", "gate-Probe early", "gate-Probe late"];
     let stages = [&["node-seen", "ready", "first-pod-running"], &gates[..]].concat();
-    let told = |line: &Value| stages.iter().all(|stage| line[stage].is_u64());
-    let line = until("every stage", || annotation(&api).filter(told)).await;
+    let all_reached = |line: &Value| stages.iter().all(|stage| line[stage].is_u64());
+    let line = until("every stage", || annotation(&api).filter(all_reached)).await;
     assert!(gates.iter().all(|gate| line[gate].as_u64() <= line["ready"].as_u64()), "{line}");
     assert_eq!((&line["start"], &line["imds"]), (&json!("2026-01-01T00:00:00.000Z"), &json!(12)));
     let file = std::fs::read(machine.root.path().join("run/kerf/timeline.json")).unwrap();
@@ -145,13 +145,14 @@ async fn status_reports_health_of_the_machine() {
     }
     let since = jiff::Timestamp::from_second(boot + 5).unwrap().to_string();
     let trouble = json!({"condition": "StorageReady", "reason": "FilesystemShutdown", "fatal": true, "since": since});
-    let told = health["troubles"].as_array().unwrap().iter().find(|it| it["reason"] == trouble["reason"]).unwrap();
+    let all_reached =
+        health["troubles"].as_array().unwrap().iter().find(|it| it["reason"] == trouble["reason"]).unwrap();
     for (field, value) in trouble.as_object().unwrap() {
-        assert_eq!(&told[field], value, "{health}");
+        assert_eq!(&all_reached[field], value, "{health}");
     }
-    assert!(told["message"].as_str().unwrap().contains("Shutting down filesystem"), "{told}");
+    assert!(all_reached["message"].as_str().unwrap().contains("Shutting down filesystem"), "{all_reached}");
     let (_, text) = output(&machine, &["status"]).await;
-    let line = format!("health       FilesystemShutdown since {since}: {}", told["message"].as_str().unwrap());
+    let line = format!("health       FilesystemShutdown since {since}: {}", all_reached["message"].as_str().unwrap());
     assert!(text.contains(&line) && text.contains("(StorageReady is False)"), "{line} in {text}");
     drop(running);
     assert!(output(&machine, &["status"]).await.1.contains("health       not known"));
@@ -161,8 +162,8 @@ async fn status_reports_health_of_the_machine() {
 async fn status_reports_error_while_api_server_is_unreachable() {
     let api = Api::start().await;
     let machine = Machine::boot().await;
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    machine.join_at(&format!("http://{nobody}"));
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    machine.join_at(&format!("http://{unused}"));
     let _running = start(&machine, "off");
     let mut phase = String::new();
     for _ in 0..200 {

@@ -18,14 +18,14 @@ const SOON: Duration = Duration::from_secs(30);
 
 /// Behaviour of one connection of the bus.
 #[derive(Clone, Copy)]
-struct Manner {
+struct Behavior {
     refuses_lock: bool,
     goes_down_already: bool,
     garbage: bool,
     hangs_up: bool,
 }
 
-const PLAIN: Manner = Manner { refuses_lock: false, goes_down_already: false, garbage: false, hangs_up: false };
+const PLAIN: Behavior = Behavior { refuses_lock: false, goes_down_already: false, garbage: false, hangs_up: false };
 
 /// D-Bus daemon with a logind.
 struct Bus {
@@ -37,7 +37,7 @@ struct Bus {
 }
 
 impl Bus {
-    fn start(manners: &'static [Manner]) -> Self {
+    fn start(behaviors: &'static [Behavior]) -> Self {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("run/dbus");
         std::fs::create_dir_all(&folder).unwrap();
@@ -45,25 +45,30 @@ impl Bus {
         let (signals, wanted) = channel::channel();
         let (let_go, released) = channel::channel();
         thread::spawn(move || {
-            for manner in manners {
+            for behavior in behaviors {
                 let (stream, _) = listener.accept().unwrap();
-                converse(stream, *manner, &wanted, &let_go);
+                converse(stream, *behavior, &wanted, &let_go);
             }
         });
         Self { root, signals, released }
     }
 
     fn watch(&self) -> (Delay, Receiver<WatchUpdate>) {
-        let (told, news) = mpsc::channel(4);
+        let (sender, updates) = mpsc::channel(4);
         let delay = Delay::default();
-        tokio::spawn(watch(self.root.path().to_owned(), delay.clone(), told));
-        (delay, news)
+        tokio::spawn(watch(self.root.path().to_owned(), delay.clone(), sender));
+        (delay, updates)
     }
 }
 
-fn converse(mut stream: UnixStream, manner: Manner, signals: &channel::Receiver<bool>, let_go: &channel::Sender<()>) {
+fn converse(
+    mut stream: UnixStream,
+    behavior: Behavior,
+    signals: &channel::Receiver<bool>,
+    let_go: &channel::Sender<()>,
+) {
     greet(&mut stream);
-    if manner.garbage {
+    if behavior.garbage {
         // The client may already have closed the connection.
         drop(stream.write_all(&[0x6c, 0xff, 0xff, 9, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4, 5, 6, 7, 8, 9]));
         return;
@@ -82,10 +87,10 @@ fn converse(mut stream: UnixStream, manner: Manner, signals: &channel::Receiver<
             return;
         };
         serial += 1;
-        let says = |word: &str| text.contains(word);
-        if says("Inhibit\0") && manner.refuses_lock {
+        let calls = |method: &str| text.contains(method);
+        if calls("Inhibit\0") && behavior.refuses_lock {
             send(&stream, &message(serial, 3, Some(asked), &[(4, "s", "org.a.Denied")], "s", &string("no")), None);
-        } else if says("Inhibit\0") {
+        } else if calls("Inhibit\0") {
             let (mut reader, writer) = pipe().unwrap();
             send(&stream, &message(serial, 2, Some(asked), &[], "h", &0_u32.to_le_bytes()), Some(writer.as_raw_fd()));
             drop(writer);
@@ -93,16 +98,16 @@ fn converse(mut stream: UnixStream, manner: Manner, signals: &channel::Receiver<
             thread::spawn(move || {
                 // No byte is ever written: the read ends when the last copy of the other end is closed.
                 drop(reader.read(&mut [0]));
-                let _heard = let_go.send(());
+                let _sent = let_go.send(());
             });
-            if manner.hangs_up {
+            if behavior.hangs_up {
                 return;
             }
-        } else if says("InhibitDelayMaxUSec") {
+        } else if calls("InhibitDelayMaxUSec") {
             let micros = [&[1, b't', 0, 0, 0, 0, 0, 0][..], &30_000_000_u64.to_le_bytes()].concat();
             send(&stream, &message(serial, 2, Some(asked), &[], "v", &micros), None);
-        } else if says("PreparingForShutdown") {
-            let flag = [&[1, b'b', 0, 0][..], &u32::from(manner.goes_down_already).to_le_bytes()].concat();
+        } else if calls("PreparingForShutdown") {
+            let flag = [&[1, b'b', 0, 0][..], &u32::from(behavior.goes_down_already).to_le_bytes()].concat();
             send(&stream, &message(serial, 2, Some(asked), &[], "v", &flag), None);
         } else {
             send(&stream, &message(serial, 2, Some(asked), &[], "s", &string(":1.7")), None);
@@ -209,10 +214,10 @@ async fn held(delay: &Delay) {
     timeout(SOON, waiting).await.expect("the lock is taken");
 }
 
-async fn said(news: &mut Receiver<WatchUpdate>) -> NoticeValue {
+async fn next_notice(updates: &mut Receiver<WatchUpdate>) -> NoticeValue {
     loop {
         if let WatchUpdate::Reading(reading) =
-            timeout(SOON, news.recv()).await.expect("news in time").expect("the watch goes on")
+            timeout(SOON, updates.recv()).await.expect("news in time").expect("the watch goes on")
         {
             return reading.value;
         }
@@ -224,44 +229,44 @@ const LASTING: NoticeValue = NoticeValue::Shutdown(Some(Duration::from_secs(30))
 #[tokio::test]
 async fn watch_reports_shutdown_and_holds_lock_until_release() {
     let bus = Bus::start(&[PLAIN]);
-    let (delay, mut news) = bus.watch();
+    let (delay, mut updates) = bus.watch();
     held(&delay).await;
     bus.signals.send(true).unwrap();
-    assert_eq!(said(&mut news).await, LASTING);
+    assert_eq!(next_notice(&mut updates).await, LASTING);
     assert!(bus.released.try_recv().is_err(), "it waits for us");
     delay.release();
     assert_eq!(bus.released.recv_timeout(SOON), Ok(()));
     assert!(!delay.is_held());
     bus.signals.send(false).unwrap();
-    assert_eq!(said(&mut news).await, NoticeValue::Shutdown(None));
+    assert_eq!(next_notice(&mut updates).await, NoticeValue::Shutdown(None));
     held(&delay).await;
     bus.signals.send(true).unwrap();
-    assert_eq!(said(&mut news).await, LASTING, "the next one waits too");
+    assert_eq!(next_notice(&mut updates).await, LASTING, "the next one waits too");
 }
 
 #[tokio::test]
 async fn watch_reports_shutdown_when_lock_is_refused() {
-    let bus = Bus::start(&[Manner { refuses_lock: true, ..PLAIN }]);
-    let (delay, mut news) = bus.watch();
+    let bus = Bus::start(&[Behavior { refuses_lock: true, ..PLAIN }]);
+    let (delay, mut updates) = bus.watch();
     bus.signals.send(true).unwrap();
-    assert_eq!(said(&mut news).await, LASTING);
+    assert_eq!(next_notice(&mut updates).await, LASTING);
     assert!(!delay.is_held());
 }
 
 #[tokio::test]
 async fn watch_reconnects_when_bus_fails_or_sends_garbage() {
-    const WELL: Manner = Manner { goes_down_already: true, ..PLAIN };
-    let bus = Bus::start(&[Manner { garbage: true, ..WELL }, Manner { hangs_up: true, ..WELL }, WELL]);
-    let (delay, mut news) = bus.watch();
-    assert_eq!(said(&mut news).await, LASTING, "it had begun before we listened");
+    const WELL: Behavior = Behavior { goes_down_already: true, ..PLAIN };
+    let bus = Bus::start(&[Behavior { garbage: true, ..WELL }, Behavior { hangs_up: true, ..WELL }, WELL]);
+    let (delay, mut updates) = bus.watch();
+    assert_eq!(next_notice(&mut updates).await, LASTING, "it had begun before we listened");
     held(&delay).await;
 }
 
 #[tokio::test]
 async fn watch_continues_when_bus_is_absent() {
     let root = tempfile::tempdir().unwrap();
-    let (told, mut news) = mpsc::channel(1);
-    let watching = tokio::spawn(watch(root.path().to_owned(), Delay::default(), told));
-    assert!(timeout(Duration::from_millis(300), news.recv()).await.is_err(), "nothing is said");
+    let (sender, mut updates) = mpsc::channel(1);
+    let watching = tokio::spawn(watch(root.path().to_owned(), Delay::default(), sender));
+    assert!(timeout(Duration::from_millis(300), updates.recv()).await.is_err(), "nothing is said");
     assert!(!watching.is_finished());
 }

@@ -68,7 +68,7 @@ impl Machine {
     }
 
     /// Boots a machine as [`Self::boot`] does, with the metadata that it needs to join a cluster.
-    pub async fn told_to_join() -> Self {
+    pub async fn ready_to_join() -> Self {
         let machine = Self::boot().await;
         machine.answer("user-data", 200, USER_DATA);
         machine.answer("meta-data/local-ipv4", 200, "10.0.0.1");

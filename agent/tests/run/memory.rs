@@ -23,8 +23,8 @@ fn reboot(root: &TempDir, boot: &str) {
 
 fn with_notice(root: &TempDir) -> Journal {
     let mut journal = Journal::read(root.path(), "i-1").unwrap();
-    let said = NoticeValue::Spot { action: "stop".into(), time: Millis(5) };
-    journal.notices.read(&NoticeReading { value: said, date: None }, WallOffset::default(), Millis(1));
+    let reported = NoticeValue::Spot { action: "stop".into(), time: Millis(5) };
+    journal.notices.read(&NoticeReading { value: reported, date: None }, WallOffset::default(), Millis(1));
     journal.write(root.path()).unwrap();
     journal
 }

@@ -9,20 +9,18 @@ use tokio::time::timeout;
 use crate::machine::Machine;
 
 fn watched(machine: &Machine) -> Receiver<WatchUpdate> {
-    let (told, news) = mpsc::channel(4);
-    tokio::spawn(watch(machine.imds(), told, 1));
-    news
+    let (update, updates) = mpsc::channel(4);
+    tokio::spawn(watch(machine.imds(), update, 1));
+    updates
 }
 
 /// Returns the next notice that is not an empty list of maintenance.
-async fn said(news: &mut Receiver<WatchUpdate>) -> NoticeValue {
+async fn next_notice(updates: &mut Receiver<WatchUpdate>) -> NoticeValue {
     let next = async {
         loop {
-            match news.recv().await.expect("the watch goes on") {
-                WatchUpdate::Reading(NoticeReading { value: said, .. })
-                    if said != NoticeValue::Maintenance(Vec::new()) =>
-                {
-                    return said;
+            match updates.recv().await.expect("the watch goes on") {
+                WatchUpdate::Reading(NoticeReading { value, .. }) if value != NoticeValue::Maintenance(Vec::new()) => {
+                    return value;
                 }
                 _ => {}
             }
@@ -31,26 +29,26 @@ async fn said(news: &mut Receiver<WatchUpdate>) -> NoticeValue {
     timeout(crate::api::PATIENCE, next).await.expect("news in time")
 }
 
-fn terminate(said: &NoticeValue) -> bool {
-    matches!(said, NoticeValue::Spot { action, .. } if action == "terminate")
+fn terminate(notice: &NoticeValue) -> bool {
+    matches!(notice, NoticeValue::Spot { action, .. } if action == "terminate")
 }
 
 #[tokio::test]
 async fn watch_skips_spot_notices_when_life_cycle_is_on_demand() {
     let machine = Machine::boot().await;
     machine.answer("meta-data/instance-life-cycle", 200, "on-demand");
-    let mut news = watched(&machine);
+    let mut updates = watched(&machine);
     loop {
-        let told = timeout(crate::api::PATIENCE, news.recv()).await.expect("news in time");
-        if matches!(told, Some(WatchUpdate::Reach(reach)) if reach.watcher == Watcher::Spot && reach.failed == 0) {
+        let update = timeout(crate::api::PATIENCE, updates.recv()).await.expect("news in time");
+        if matches!(update, Some(WatchUpdate::Reach(reach)) if reach.watcher == Watcher::Spot && reach.failed == 0) {
             break;
         }
     }
-    // Requests from before the life cycle was read are finished. From now on the agent requests only the other notices.
+    // Requests from before `instance-life-cycle` was read are finished. From now on the agent requests only the other notices.
     machine.interrupt(120);
     machine.answer("meta-data/autoscaling/target-lifecycle-state", 200, "Terminated");
     for _ in 0..2 {
-        assert_eq!(said(&mut news).await, NoticeValue::Scaling("Terminated".into()));
+        assert_eq!(next_notice(&mut updates).await, NoticeValue::Scaling("Terminated".into()));
     }
 }
 
@@ -60,7 +58,7 @@ async fn watch_reads_spot_notices_when_life_cycle_is_unknown() {
         let machine = Machine::boot().await;
         machine.answer("meta-data/instance-life-cycle", status, "");
         machine.interrupt(120);
-        assert!(terminate(&said(&mut watched(&machine)).await), "{status}");
+        assert!(terminate(&next_notice(&mut watched(&machine)).await), "{status}");
     }
 }
 
@@ -73,8 +71,8 @@ async fn watch_reads_all_notice_sources() {
         r#"[{"Code":"instance-stop","EventId":"e","State":"active","NotBefore":"1 Jan 2026 12:00:00 GMT"}]"#;
     machine.answer("meta-data/events/maintenance/scheduled", 200, maintenance);
     machine.answer("meta-data/autoscaling/target-lifecycle-state", 200, "InService\n");
-    let mut news = watched(&machine);
-    assert_eq!(said(&mut news).await, NoticeValue::Rebalance { time: Millis(1_767_268_800_000) });
-    assert!(matches!(said(&mut news).await, NoticeValue::Maintenance(list) if list[0].event == "e"));
-    assert_eq!(said(&mut news).await, NoticeValue::Scaling("InService".into()));
+    let mut updates = watched(&machine);
+    assert_eq!(next_notice(&mut updates).await, NoticeValue::Rebalance { time: Millis(1_767_268_800_000) });
+    assert!(matches!(next_notice(&mut updates).await, NoticeValue::Maintenance(list) if list[0].event == "e"));
+    assert_eq!(next_notice(&mut updates).await, NoticeValue::Scaling("InService".into()));
 }

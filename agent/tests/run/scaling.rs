@@ -43,7 +43,11 @@ async fn answer(listener: TcpListener, status: &'static str, body: &'static str)
     String::from_utf8(asked).unwrap()
 }
 
-async fn told(status: &'static str, body: &'static str, group: Option<&str>) -> (Result<(), CompleteError>, String) {
+async fn complete_action(
+    status: &'static str,
+    body: &'static str,
+    group: Option<&str>,
+) -> (Result<(), CompleteError>, String) {
     let (fake, imds) = metadata().await;
     fake.set(TAG, "the group");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -63,7 +67,7 @@ async fn told(status: &'static str, body: &'static str, group: Option<&str>) -> 
 #[tokio::test]
 async fn complete_uses_group_of_settings_or_instance_tag() {
     for (group, expected) in [(None, "the%20group"), (Some("mine"), "mine")] {
-        let (done, asked) = told("200 OK", "<CompleteLifecycleActionResponse/>", group).await;
+        let (done, asked) = complete_action("200 OK", "<CompleteLifecycleActionResponse/>", group).await;
         done.unwrap();
         let body = asked.rsplit("\r\n").next().unwrap();
         let expected = format!(
@@ -78,7 +82,7 @@ async fn complete_uses_group_of_settings_or_instance_tag() {
 #[tokio::test]
 async fn complete_names_the_error_code_when_aws_refuses() {
     let body = "<ErrorResponse><Error><Type>Sender</Type><Code>AccessDenied</Code><Message>not you</Message></Error></ErrorResponse>";
-    let (done, _) = told("403 Forbidden", body, None).await;
+    let (done, _) = complete_action("403 Forbidden", body, None).await;
     let error = daemon::error::chain(&done.unwrap_err());
     assert!(error.contains("AccessDenied") && error.contains("autoscaling:CompleteLifecycleAction"), "{error}");
 }

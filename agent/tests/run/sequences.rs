@@ -37,8 +37,8 @@ enum Step {
     },
 }
 
-struct World {
-    life: Lifecycle,
+struct Model {
+    lifecycle: Lifecycle,
     disk: Vec<u8>,
     node: Value,
     now: Millis,
@@ -47,12 +47,12 @@ struct World {
     cordoned_by_others: bool,
     excluded_by_others: bool,
     lose: Option<bool>,
-    told: BTreeSet<String>,
+    recorded_events: BTreeSet<String>,
     /// Deadline of the spot notice, since the lifecycle acted on it.
     spot: Option<Millis>,
 }
 
-impl World {
+impl Model {
     fn new() -> Self {
         let node = json!({
             "metadata": {"name": NAME, "uid": "u", "labels": {}, "annotations": {}},
@@ -61,9 +61,9 @@ impl World {
         });
         let journal = Journal::new(INSTANCE, None);
         let disk = serde_json::to_vec(&journal).unwrap();
-        let life = start(journal, T0);
+        let lifecycle = start(journal, T0);
         Self {
-            life,
+            lifecycle,
             disk,
             node,
             now: T0,
@@ -71,35 +71,35 @@ impl World {
             cordoned_by_others: false,
             excluded_by_others: false,
             lose: None,
-            told: BTreeSet::new(),
+            recorded_events: BTreeSet::new(),
             spot: None,
         }
     }
 
-    fn play(&mut self, step: &Step) {
+    fn apply(&mut self, step: &Step) {
         match step {
-            Step::Read(said) => {
-                let reading = NoticeReading { value: said.clone(), date: None };
-                self.life.take(Input::Reading(reading), self.now);
+            Step::Read(value) => {
+                let reading = NoticeReading { value: value.clone(), date: None };
+                self.lifecycle.take(Input::Reading(reading), self.now);
             }
             Step::Pass(seconds) => self.now = self.now + Duration::from_secs(*seconds),
             Step::Kill => {
                 let journal = Journal::parse(&self.disk).unwrap();
-                self.life = start(journal, self.now);
+                self.lifecycle = start(journal, self.now);
             }
             Step::Clock(seconds) => self.wall += seconds * 1000,
             Step::Cordon(on) => self.cordon(*on),
             Step::Exclude(on) => self.exclude(*on),
             Step::Lose { done } => self.lose = Some(*done),
         }
-        self.turn();
+        self.reconcile();
     }
 
     /// Cordons or uncordons the node for another client, unless a write of the agent owns the cordon. The order of two
     /// simultaneous writes is undefined.
     fn cordon(&mut self, on: bool) {
         let cordoned = self.node["spec"]["unschedulable"] == true;
-        if self.life.journal().ours.cordoned || self.left().cordoned || cordoned == on {
+        if self.lifecycle.journal().ours.cordoned || self.left().cordoned || cordoned == on {
             return;
         }
         self.node["spec"]["unschedulable"] = json!(on);
@@ -107,7 +107,7 @@ impl World {
     }
 
     fn exclude(&mut self, on: bool) {
-        if self.life.journal().ours.excluded || self.left().excluded {
+        if self.lifecycle.journal().ours.excluded || self.left().excluded {
             return;
         }
         let labels = self.node["metadata"]["labels"].as_object_mut().unwrap();
@@ -120,20 +120,20 @@ impl World {
     }
 
     fn left(&self) -> agent::run::journal::OwnedMarks {
-        self.life.journal().leftover.unwrap_or_default()
+        self.lifecycle.journal().leftover.unwrap_or_default()
     }
 
     /// Passes the Node to the lifecycle, runs one step, and performs its actions.
-    fn turn(&mut self) {
-        self.life.take(Input::Wall(WallOffset(self.wall)), self.now);
-        self.life.take(Input::Node(Some(serde_json::from_value(self.node.clone()).unwrap())), self.now);
-        self.life.take(Input::Pods(Vec::new()), self.now);
-        let acts = self.life.step(self.now);
-        assert!(self.life.poll_timeout(self.now).is_none_or(|at| at >= self.now));
+    fn reconcile(&mut self) {
+        self.lifecycle.take(Input::Wall(WallOffset(self.wall)), self.now);
+        self.lifecycle.take(Input::Node(Some(serde_json::from_value(self.node.clone()).unwrap())), self.now);
+        self.lifecycle.take(Input::Pods(Vec::new()), self.now);
+        let acts = self.lifecycle.step(self.now);
+        assert!(self.lifecycle.poll_timeout(self.now).is_none_or(|at| at >= self.now));
         for act in acts {
             self.carry_out(act);
         }
-        self.judge();
+        self.check_invariants();
     }
 
     fn carry_out(&mut self, act: AgentAction) {
@@ -145,7 +145,7 @@ impl World {
         let (arrives, answered) = (lost != Some(false), lost.is_none());
         let answer = match act {
             AgentAction::Save => {
-                self.disk = serde_json::to_vec(self.life.journal()).unwrap();
+                self.disk = serde_json::to_vec(self.lifecycle.journal()).unwrap();
                 return;
             }
             AgentAction::PatchNode(patch) => {
@@ -163,17 +163,22 @@ impl World {
             }
             AgentAction::CreateEvent(event) => {
                 // The API server rejects an event that exists: the agent sends an event again when its response was lost.
-                assert!(!arrives || self.told.insert(event.key.clone()) || !answered || self.lost_before(&event.key));
+                assert!(
+                    !arrives
+                        || self.recorded_events.insert(event.key.clone())
+                        || !answered
+                        || self.lost_before(&event.key)
+                );
                 Input::EventWritten(event.key, answered)
             }
             _ => return,
         };
-        self.life.take(answer, self.now);
+        self.lifecycle.take(answer, self.now);
     }
 
     /// Reports whether the event was sent, but the journal has no record of it.
     fn lost_before(&self, key: &str) -> bool {
-        !self.life.journal().published_events.contains(key)
+        !self.lifecycle.journal().published_events.contains(key)
     }
 
     /// Asserts that the journal on disk records a mark of the agent before the mark is sent.
@@ -185,21 +190,21 @@ impl World {
 
     fn conditions(&mut self, patch: &Value) {
         let conditions = self.node["status"]["conditions"].as_array_mut().unwrap();
-        for said in patch["status"]["conditions"].as_array().unwrap() {
-            conditions.retain(|it| it["type"] != said["type"]);
-            conditions.push(said.clone());
+        for value in patch["status"]["conditions"].as_array().unwrap() {
+            conditions.retain(|it| it["type"] != value["type"]);
+            conditions.push(value.clone());
         }
     }
 
-    fn judge(&mut self) {
+    fn check_invariants(&mut self) {
         if self.cordoned_by_others {
             assert_eq!(self.node["spec"]["unschedulable"], true, "somebody else's cordon was lifted");
         }
         if self.excluded_by_others {
             assert_eq!(self.node["metadata"]["labels"][LABEL], "karpenter", "somebody else's label was taken");
         }
-        let order = self.life.journal().order.clone();
-        let mut active = self.life.journal().notices.active();
+        let order = self.lifecycle.journal().order.clone();
+        let mut active = self.lifecycle.journal().notices.active();
         let spot = active.find(|entry| matches!(entry.notice.kind, ImdsNoticeKind::Spot { .. })).map(|entry| entry.at);
         assert!(self.spot.is_none_or(|before| spot.is_some_and(|now| now <= before)), "a spot notice is final");
         if let Some(deadline) = spot {
@@ -208,46 +213,51 @@ impl World {
             assert!(order.forced.is_some_and(|forced| forced <= deadline) && order.deadline <= order.forced);
         }
         self.spot = spot;
-        let drain = self.life.journal().drain.as_ref();
+        let drain = self.lifecycle.journal().drain.as_ref();
         assert_eq!(drain.map(|drain| drain.settings().deadline), order.map(|order| order.forced));
     }
 
     /// Cancels every notice and lets time pass: no mark of the agent may remain.
     fn settle(&mut self) {
         self.lose = None;
-        for said in [
+        for value in [
             NoticeValue::Shutdown(None),
             NoticeValue::Scaling("InService".into()),
             NoticeValue::Maintenance(Vec::new()),
         ] {
-            self.play(&Step::Read(said));
+            self.apply(&Step::Read(value));
         }
-        self.play(&Step::Pass(61));
-        self.play(&Step::Read(NoticeValue::Maintenance(Vec::new())));
+        self.apply(&Step::Pass(61));
+        self.apply(&Step::Read(NoticeValue::Maintenance(Vec::new())));
         for _ in 0..40 {
-            self.play(&Step::Pass(11));
+            self.apply(&Step::Pass(11));
         }
-        assert_eq!(self.life.step(self.now), [], "nothing is left to do");
+        assert_eq!(self.lifecycle.step(self.now), [], "nothing is left to do");
         if self.spot.is_some() {
             assert_eq!(self.node["spec"]["unschedulable"], true);
             assert!(self.node["metadata"]["annotations"]["kerf.sh/interruption-deadline"].is_string());
             return;
         }
-        assert_eq!(self.node["spec"]["unschedulable"] == true, self.cordoned_by_others, "{:?}", self.life.journal());
+        assert_eq!(
+            self.node["spec"]["unschedulable"] == true,
+            self.cordoned_by_others,
+            "{:?}",
+            self.lifecycle.journal()
+        );
         assert_eq!(self.node["metadata"]["labels"][LABEL].is_string(), self.excluded_by_others);
         assert!(self.node["metadata"]["annotations"]["kerf.sh/interruption-deadline"].is_null());
         let conditions = self.node["status"]["conditions"].as_array().unwrap();
-        let says = |kind: &str| conditions.iter().any(|it| it["type"] == kind && it["status"] == "True");
-        assert!(!says("kerf.sh/Interrupted") && !says("kerf.sh/MaintenanceScheduled"), "{conditions:?}");
-        assert_eq!((self.life.journal().leftover, self.life.journal().order.clone()), (None, None));
+        let is_true = |kind: &str| conditions.iter().any(|it| it["type"] == kind && it["status"] == "True");
+        assert!(!is_true("kerf.sh/Interrupted") && !is_true("kerf.sh/MaintenanceScheduled"), "{conditions:?}");
+        assert_eq!((self.lifecycle.journal().leftover, self.lifecycle.journal().order.clone()), (None, None));
     }
 }
 
 fn start(journal: Journal, now: Millis) -> Lifecycle {
-    let mut life = Lifecycle::new(NAME, journal, now);
+    let mut lifecycle = Lifecycle::new(NAME, journal, now);
     let since = jiff::Timestamp::UNIX_EPOCH;
-    life.take(Input::Bootstrap(Some(BootstrapState::Done { node_name: NAME.into(), since })), now);
-    life
+    lifecycle.take(Input::Bootstrap(Some(BootstrapState::Done { node_name: NAME.into(), since })), now);
+    lifecycle
 }
 
 /// Applies a JSON merge patch (RFC 7396).
@@ -269,7 +279,7 @@ fn merge(target: &mut Value, patch: Value) {
     }
 }
 
-fn any_said() -> impl Strategy<Value = NoticeValue> {
+fn any_notice() -> impl Strategy<Value = NoticeValue> {
     let soon = |seconds: u64| T0 + Duration::from_secs(seconds);
     let action = prop_oneof![Just("terminate".to_owned()), Just("stop".to_owned())];
     let standing = prop_oneof![3 => Just(MaintenanceState::Active), 1 => Just(MaintenanceState::Completed), 1 => Just(MaintenanceState::Canceled)];
@@ -291,7 +301,7 @@ fn any_said() -> impl Strategy<Value = NoticeValue> {
 
 fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => any_said().prop_map(Step::Read),
+        4 => any_notice().prop_map(Step::Read),
         4 => prop_oneof![0_u64..3, 0_u64..60, 0_u64..2000].prop_map(Step::Pass),
         3 => Just(Step::Kill),
         1 => (-7200_i64..7200).prop_map(Step::Clock),
@@ -306,9 +316,9 @@ proptest! {
     fn lifecycle_removes_only_its_own_marks_after_any_sequence(
         steps in proptest::collection::vec(any_step(), 0..60),
     ) {
-        let mut world = World::new();
-        steps.iter().for_each(|step| world.play(step));
-        world.settle();
+        let mut model = Model::new();
+        steps.iter().for_each(|step| model.apply(step));
+        model.settle();
     }
 
     #[test]
@@ -318,18 +328,18 @@ proptest! {
         places in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 0..4),
     ) {
         drop(Journal::parse(&bytes));
-        let mut world = World::new();
-        steps.iter().for_each(|step| world.play(step));
-        let mut bent = world.disk.clone();
+        let mut model = Model::new();
+        steps.iter().for_each(|step| model.apply(step));
+        let mut bent = model.disk.clone();
         for (place, byte) in places {
             let place = place.index(bent.len());
             bent[place] = byte;
         }
         if let Ok(journal) = Journal::parse(&bent) {
-            let mut life = start(journal, T0);
-            life.take(Input::Node(Some(serde_json::from_value(world.node).unwrap())), T0);
-            drop(life.step(T0));
-            let _next = life.poll_timeout(T0);
+            let mut lifecycle = start(journal, T0);
+            lifecycle.take(Input::Node(Some(serde_json::from_value(model.node).unwrap())), T0);
+            drop(lifecycle.step(T0));
+            let _next = lifecycle.poll_timeout(T0);
         }
     }
 }

@@ -62,9 +62,9 @@ async fn agent_drains_node_on_notice_despite_api_errors() {
     until("the end of the drain", || reasons(&api).contains(&"Drained".to_owned()).then_some(())).await;
     assert_eq!(api.state().pods.keys().collect::<Vec<_>>(), Vec::<&String>::new());
     assert!(api.requests(&Method::DELETE, "/api/v1/namespaces/default/pods/pod-blocked").is_empty());
-    let said = condition(&api, "kerf.sh/Interrupted").unwrap();
-    assert_eq!(said["reason"], "SpotInterruption");
-    let message = said["message"].as_str().unwrap();
+    let condition = condition(&api, "kerf.sh/Interrupted").unwrap();
+    assert_eq!(condition["reason"], "SpotInterruption");
+    let message = condition["message"].as_str().unwrap();
     assert!(message.starts_with(&format!("deadline={deadline} ")), "{message}");
     let state = api.state();
     let node = state.node.as_ref().unwrap();
@@ -132,17 +132,17 @@ async fn agent_resumes_drain_without_repeated_events_when_killed() {
     machine.kill();
     // The metadata service now fails, but a notice that was received is final.
     machine.metadata_fails();
-    let told = api.requests(&Method::POST, "/api/v1/namespaces/default/events").len();
+    let reported = api.requests(&Method::POST, "/api/v1/namespaces/default/events").len();
     let evicted_a = api.requests(&Method::POST, "/api/v1/namespaces/default/pods/pod-a/eviction").len();
     machine.start();
     api.script("b", []);
     until("the end of the drain", || reasons(&api).contains(&"Drained".to_owned()).then_some(())).await;
     let events = api.requests(&Method::POST, "/api/v1/namespaces/default/events");
-    assert_eq!(events.len(), told + 1, "only the outcome was new");
+    assert_eq!(events.len(), reported + 1, "only the outcome was new");
     let again = api.requests(&Method::POST, "/api/v1/namespaces/default/pods/pod-a/eviction").len();
     assert_eq!(again, evicted_a);
-    let said = condition(&api, "kerf.sh/Interrupted").unwrap();
-    assert!(said["message"].as_str().unwrap().contains(&deadline));
+    let condition = condition(&api, "kerf.sh/Interrupted").unwrap();
+    assert!(condition["message"].as_str().unwrap().contains(&deadline));
 }
 
 #[tokio::test]
@@ -233,9 +233,9 @@ async fn agent_follows_new_kubeconfig_when_bootstrap_is_done() {
     old.put_node(node(INSTANCE));
     new.put_node(node(INSTANCE));
     machine.start();
-    let said =
+    let ready =
         until("a closed gate", || condition(&old, "kerf.sh/Ready").filter(|it| it["reason"] == "Bootstrap")).await;
-    let message = said["message"].as_str().unwrap();
+    let message = ready["message"].as_str().unwrap();
     assert!(message.ends_with(": bootstrap is waiting: no metadata"), "{message}");
     until("the event", || reasons(&old).contains(&"BootstrapWaiting".to_owned()).then_some(())).await;
     // The old cluster still responds: only the state of bootstrap shows that it is the wrong cluster.

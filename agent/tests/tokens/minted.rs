@@ -11,7 +11,7 @@ use agent::host::clock::ClockOffset;
 use hyper::Method;
 use jiff::{SignedDuration, Timestamp};
 
-use super::judge::{Ear, Session};
+use super::verifier::{Session, TokenVerifier};
 use crate::api::{Api, status};
 use crate::imds::{FakeImds, Fault};
 
@@ -54,9 +54,9 @@ fn sent(api: &Api) -> Vec<String> {
     sent.iter().map(|it| it.authorization.strip_prefix("Bearer ").unwrap_or_default().to_owned()).collect()
 }
 
-fn judged(token: &str, secret: &str, now: Timestamp) -> Result<String, String> {
+fn verify(token: &str, secret: &str, now: Timestamp) -> Result<String, String> {
     let session = Session { secret_key: secret.into(), session_token: format!("t/{secret}"), end: in_hours(6) };
-    Ear { cluster: "prod".into(), region: "us-west-2".into() }.hear(token, now, |_| Some(session))
+    TokenVerifier { cluster: "prod".into(), region: "us-west-2".into() }.verify(token, now, |_| Some(session))
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn client_signs_token_without_aws_cli_and_reuses_it() {
         assert_eq!(evict(&cluster).await.unwrap_err().status(), Some(429));
     }
     let sent = sent(&api);
-    assert_eq!(judged(&sent[0], "one", Timestamp::now()).as_deref(), Ok("ASIA1"));
+    assert_eq!(verify(&sent[0], "one", Timestamp::now()).as_deref(), Ok("ASIA1"));
     assert_eq!(sent[0], sent[1]);
 }
 
@@ -80,8 +80,8 @@ async fn client_names_the_access_entry_when_token_is_refused() {
     api.script("a", [status(401)]);
     let refused = evict(&client(&api, &imds, &GET_TOKEN)).await.unwrap_err();
     assert_eq!(refused.status(), Some(401));
-    let said = refused.to_string();
-    assert!(said.contains("access entry of type EC2_LINUX") && !said.contains("clock"), "{said}");
+    let message = refused.to_string();
+    assert!(message.contains("access entry of type EC2_LINUX") && !message.contains("clock"), "{message}");
     assert_eq!(sent(&api).len(), 1);
 }
 
@@ -97,12 +97,12 @@ async fn client_corrects_clock_by_date_header_when_refused() {
     assert_eq!(evict(&cluster).await.unwrap_err().status(), Some(429), "tried again at once with the right time");
     let sent = sent(&api);
     assert_eq!(sent.len(), 2);
-    assert!(judged(&sent[0], "one", Timestamp::now()).is_ok());
-    let judge = Ear { cluster: "prod".into(), region: "us-west-2".into() };
+    assert!(verify(&sent[0], "one", Timestamp::now()).is_ok());
+    let verifier = TokenVerifier { cluster: "prod".into(), region: "us-west-2".into() };
     let session = Session { secret_key: "one".into(), session_token: "t/one".into(), end: in_hours(60) };
-    assert_eq!(judge.hear(&sent[1], theirs, |_| Some(session)).as_deref(), Ok("ASIA1"));
-    let said = evict(&cluster).await.unwrap_err().to_string();
-    assert!(said.contains("the clock, it is 20h behind the API server's"), "{said}");
+    assert_eq!(verifier.verify(&sent[1], theirs, |_| Some(session)).as_deref(), Ok("ASIA1"));
+    let message = evict(&cluster).await.unwrap_err().to_string();
+    assert!(message.contains("the clock, it is 20h behind the API server's"), "{message}");
 }
 
 #[tokio::test]
@@ -111,8 +111,8 @@ async fn client_names_the_instance_profile_when_role_is_absent() {
     api.put_pod("a", 30);
     imds.fail(ROLES, &[Fault::Status(404)]);
     let cluster = client(&api, &imds, &GET_TOKEN);
-    let said = daemon::error::chain(&evict(&cluster).await.unwrap_err());
-    assert!(said.contains("cannot create a token") && said.contains("attach an instance profile"), "{said}");
+    let message = daemon::error::chain(&evict(&cluster).await.unwrap_err());
+    assert!(message.contains("cannot create a token") && message.contains("attach an instance profile"), "{message}");
     assert_eq!(sent(&api).len(), 0);
     evict(&cluster).await.unwrap();
     assert_eq!(sent(&api).len(), 1);
@@ -122,8 +122,8 @@ async fn client_names_the_instance_profile_when_role_is_absent() {
 async fn client_runs_credentials_command_with_extra_arguments() {
     let (api, imds) = (Api::start().await, metadata("one").await);
     let words = [GET_TOKEN.as_slice(), &["--profile", "other-of-kerf-tests"]].concat();
-    let said = client(&api, &imds, &words).node("n").await.unwrap_err().to_string();
-    assert!(said.contains("the credentials command `/nowhere/aws`"), "{said}");
+    let message = client(&api, &imds, &words).node("n").await.unwrap_err().to_string();
+    assert!(message.contains("the credentials command `/nowhere/aws`"), "{message}");
 }
 
 #[tokio::test]
@@ -147,15 +147,15 @@ async fn token_command_prints_exec_credential_of_kubelet() {
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_kerf-agent"));
     command.args(["token", "--cluster-name", "prod", "--region", "us-west-2", "--imds", &imds.endpoint]);
     let output = command.env_remove("NOTIFY_SOCKET").output().await.unwrap();
-    let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(said["apiVersion"], "client.authentication.k8s.io/v1beta1");
-    let token = said["status"]["token"].as_str().unwrap();
-    assert_eq!(judged(token, "one", Timestamp::now()).as_deref(), Ok("ASIA1"));
-    let end: Timestamp = said["status"]["expirationTimestamp"].as_str().unwrap().parse().unwrap();
+    let credential: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(credential["apiVersion"], "client.authentication.k8s.io/v1beta1");
+    let token = credential["status"]["token"].as_str().unwrap();
+    assert_eq!(verify(token, "one", Timestamp::now()).as_deref(), Ok("ASIA1"));
+    let end: Timestamp = credential["status"]["expirationTimestamp"].as_str().unwrap().parse().unwrap();
     assert!(end > Timestamp::now() + SignedDuration::from_mins(13), "{end}");
 
     imds.remove(ROLES);
     let output = command.output().await.unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && said.contains("attach an instance profile"), "{said}");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && message.contains("attach an instance profile"), "{message}");
 }

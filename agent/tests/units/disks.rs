@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use systemd_room::System;
+use systemd_container::System;
 
 use super::{BOOTSTRAP, DISKS, USER_DATA, layer};
 use crate::api::until;
@@ -43,7 +43,7 @@ async fn disks_unit_mounts_are_visible_to_containerd_and_kubelet() {
     if !System::is_available() {
         return;
     }
-    let machine = Machine::told_to_join().await;
+    let machine = Machine::ready_to_join().await;
     machine.answer("user-data", 200, &configured());
     let system = System::boot(layer(machine.endpoint()));
     install(&system, PROGRAM);
@@ -68,7 +68,7 @@ async fn bootstrap_unit_reports_and_retries_when_disks_fail() {
     if !System::is_available() {
         return;
     }
-    let machine = Machine::told_to_join().await;
+    let machine = Machine::ready_to_join().await;
     machine.answer("user-data", 200, &configured());
     let system = System::boot(layer(machine.endpoint()));
     system.systemctl(&["start", "--no-block", BOOTSTRAP]);
@@ -90,7 +90,7 @@ async fn bootstrap_unit_writes_kubeconfig_to_mounted_disks() {
     if !System::is_available() {
         return;
     }
-    let machine = Machine::told_to_join().await;
+    let machine = Machine::ready_to_join().await;
     machine.answer("user-data", 200, &configured());
     let image = layer(machine.endpoint());
     let held = "[Service]\nExecStartPre=/usr/bin/test -e /run/go-on\n";

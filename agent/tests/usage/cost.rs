@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::tree::{Kind, PodTree, Tree, uid};
 
-const LOOKS: u64 = 20;
+const SAMPLES: u64 = 20;
 
 /// Unit file of the agent. Its limit of open files must leave `OTHERS` files for the rest of the agent.
 const UNIT: &str = include_str!("../../../systemd/kerf-agent.service");
@@ -35,13 +35,13 @@ fn tree(pods: usize, containers: usize) -> Tree {
 fn kept_open(pods: usize, containers: usize) -> usize {
     let tree = tree(pods, containers);
     let mut sampler = Sampler::new(tree.path(), "/");
-    (0..3).for_each(|look| drop(sampler.sample(Duration::from_secs(look * 10))));
+    (0..3).for_each(|sample| drop(sampler.sample(Duration::from_secs(sample * 10))));
     let open = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
     open.filter(|path| path.starts_with(tree.path())).count()
 }
 
 /// Returns the number of `read` calls of one sample and its report; `None` where the kernel does not count them.
-fn reads_per_look(pods: usize) -> Option<u64> {
+fn reads_per_sample(pods: usize) -> Option<u64> {
     let tree = tree(pods, 2);
     let mut sampler = Sampler::new(tree.path(), "/");
     let start: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
@@ -49,19 +49,19 @@ fn reads_per_look(pods: usize) -> Option<u64> {
     // The first sample opens all files.
     sampler.sample(Duration::ZERO);
     let before = reads()?;
-    for look in 1..=LOOKS {
-        let seconds = look * 10;
+    for sample in 1..=SAMPLES {
+        let seconds = sample * 10;
         let sample = sampler.sample(Duration::from_secs(seconds));
         let now = start + SignedDuration::from_secs(seconds.cast_signed());
         history.take(&sample, 8, 10, now);
         let _ = std::hint::black_box(report(&mut history, "i-1", now));
     }
-    Some((reads()? - before) / LOOKS)
+    Some((reads()? - before) / SAMPLES)
 }
 
 #[test]
 fn sampler_reads_each_open_file_once() {
-    let (Some(none), Some(full)) = (reads_per_look(0), reads_per_look(110)) else {
+    let (Some(none), Some(full)) = (reads_per_sample(0), reads_per_sample(110)) else {
         return skip::report("the kernel does not count reads (/proc/thread-self/io)");
     };
     let files = u64::try_from(kept_open(110, 2) - kept_open(0, 0)).unwrap();

@@ -22,15 +22,15 @@ fn start() -> Timestamp {
     "2026-11-21T12:00:00Z".parse().unwrap()
 }
 
-/// Returns the time of the sample `look`; samples are 10 s apart.
-fn at(look: u64) -> Timestamp {
-    start() + SignedDuration::from_secs((look * 10).cast_signed())
+/// Returns the time of the sample `index`; samples are 10 s apart.
+fn at(index: u64) -> Timestamp {
+    start() + SignedDuration::from_secs((index * 10).cast_signed())
 }
 
 /// Pseudo-random numbers, the same on every machine.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn roll(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % below.max(1)
@@ -43,23 +43,23 @@ impl Dice {
     }
 }
 
-fn wild_sample(dice: &mut Dice) -> UsageSample {
-    let part = |dice: &mut Dice| Part { part: dice.roll(10_000_000), whole: 10_000_000 };
+fn wild_sample(rng: &mut Rng) -> UsageSample {
+    let part = |rng: &mut Rng| Part { part: rng.roll(10_000_000), whole: 10_000_000 };
     let node = NodeSample {
-        cpu: Some(dice.magnitude(38)),
-        memory: Some(dice.magnitude(37)),
+        cpu: Some(rng.magnitude(38)),
+        memory: Some(rng.magnitude(37)),
         memory_total: 128 * GIB,
-        pressure: Some(std::array::from_fn(|_| part(dice))),
-        throttled: part(dice),
-        oom_kills: dice.roll(3),
+        pressure: Some(std::array::from_fn(|_| part(rng))),
+        throttled: part(rng),
+        oom_kills: rng.roll(3),
     };
     let pods = (0..PODS).map(|number| {
         let pod = PodSample {
-            cpu: Some(dice.magnitude(37)),
-            memory: Some(dice.magnitude(37)),
-            pressure: Some(part(dice)),
-            throttled: part(dice),
-            oom_kills: dice.roll(2),
+            cpu: Some(rng.magnitude(37)),
+            memory: Some(rng.magnitude(37)),
+            pressure: Some(part(rng)),
+            throttled: part(rng),
+            oom_kills: rng.roll(2),
         };
         (uid(number), pod)
     });
@@ -92,10 +92,10 @@ fn stored(spec: &NodeUsageSpec) -> String {
 fn report_stays_below_4_kib_with_110_pods() {
     let mut largest = 0;
     for seed in 0..6 {
-        let mut dice = Dice(seed);
+        let mut rng = Rng(seed);
         let mut history = History::new(start());
-        for look in 0..400 {
-            history.take(&wild_sample(&mut dice), 96, 10, at(look));
+        for index in 0..400 {
+            history.take(&wild_sample(&mut rng), 96, 10, at(index));
         }
         let spec = report(&mut history, INSTANCE, at(400)).unwrap();
         let size = stored(&spec).len();
@@ -117,10 +117,10 @@ proptest! {
     #[test]
     fn report_returns_percentiles_and_peaks_of_samples(samples in vec((1..8_000_u64, 64..16_000_u64), 20..200)) {
         let mut history = History::new(start());
-        for (look, (millicores, mib)) in (0..).zip(&samples) {
+        for (index, (millicores, mib)) in (0..).zip(&samples) {
             let pod = PodSample { cpu: Some(millicores * 1_000_000), memory: Some(mib * MIB), ..PodSample::default() };
             let node = node_sample(millicores * 1_000_000, mib * MIB);
-            history.take(&UsageSample { node, pods: vec![(uid(5), pod)] }, 8, 10, at(look));
+            history.take(&UsageSample { node, pods: vec![(uid(5), pod)] }, 8, 10, at(index));
         }
         let now = at(samples.len() as u64 - 1);
         let usage = Usage::read(&report(&mut history, INSTANCE, now).unwrap()).unwrap();
@@ -155,13 +155,13 @@ fn report_limits_pressure_throttling_and_kills_to_windows() {
         pressure: Some(Part { part: 0, whole: 10_000_000 }),
         ..PodSample::default()
     };
-    let mut take = |looks: std::ops::Range<u64>, part: u64, kills: u64| {
-        for look in looks {
+    let mut take = |indices: std::ops::Range<u64>, part: u64, kills: u64| {
+        for index in indices {
             let waits = Part { part, whole: 10_000_000 };
             let throttled = Part { part: part / 100_000, whole: 100 };
             let node = NodeSample { pressure: Some([waits; 5]), throttled, oom_kills: kills, ..node_sample(1, 1) };
             let pod = PodSample { pressure: Some(waits), throttled, oom_kills: kills, ..calm.clone() };
-            history.take(&UsageSample { node, pods: vec![(uid(1), pod)] }, 8, 10, at(look));
+            history.take(&UsageSample { node, pods: vec![(uid(1), pod)] }, 8, 10, at(index));
         }
         let now = history_end(&history);
         Usage::read(&report(&mut history, INSTANCE, now).unwrap()).unwrap()
@@ -212,18 +212,19 @@ fn history_drops_pods_after_a_long_absence_only() {
     };
     history.take(&sample(&[1, 2]), 2, 10, at(0));
     history.take(&sample(&[1]), 2, 10, at(30));
-    let pods =
-        |history: &mut History, look| Usage::read(&report(history, INSTANCE, at(look)).unwrap()).unwrap().pods().len();
+    let pods = |history: &mut History, index| {
+        Usage::read(&report(history, INSTANCE, at(index)).unwrap()).unwrap().pods().len()
+    };
     assert_eq!(pods(&mut history, 30), 2);
     history.take(&sample(&[1]), 2, 10, at(61));
     assert_eq!(pods(&mut history, 61), 1);
 }
 
 fn learned() -> History {
-    let mut dice = Dice(1);
+    let mut rng = Rng(1);
     let mut history = History::new(start());
-    for look in 0..50 {
-        history.take(&wild_sample(&mut dice), 8, 10, at(look));
+    for index in 0..50 {
+        history.take(&wild_sample(&mut rng), 8, 10, at(index));
     }
     history
 }
@@ -237,17 +238,17 @@ fn checkpoint_restores_history_after_a_restart() {
     let now = at(100);
     let mut read = checkpoint::read(root.path(), INSTANCE, now).unwrap().unwrap();
     assert_eq!(read, history);
-    let said = report(&mut read, INSTANCE, now).unwrap();
-    assert_eq!(said, report(&mut history, INSTANCE, now).unwrap());
-    assert_eq!(said.since.0, start());
+    let reported = report(&mut read, INSTANCE, now).unwrap();
+    assert_eq!(reported, report(&mut history, INSTANCE, now).unwrap());
+    assert_eq!(reported.since.0, start());
     assert_eq!(fs::read_dir(root.path().join("var/lib/kerf")).unwrap().count(), 1, "nothing is left beside it");
     let size = fs::metadata(root.path().join("var/lib/kerf/usage.json")).unwrap().len();
     assert!(size < 512 * 1024, "{size} bytes");
     assert!(checkpoint::read(root.path(), "i-2", now).unwrap().is_none(), "images are made from machines that ran");
     let early = start() - SignedDuration::from_hours(1);
     let mut early_read = checkpoint::read(root.path(), INSTANCE, early).unwrap().unwrap();
-    let said = report(&mut early_read, INSTANCE, early).unwrap();
-    assert!(said.since.0 <= said.measured_at.0, "a clock that went back");
+    let reported = report(&mut early_read, INSTANCE, early).unwrap();
+    assert!(reported.since.0 <= reported.measured_at.0, "a clock that went back");
 }
 
 #[test]

@@ -54,8 +54,12 @@ async fn usage_applies_report_when_node_is_confirmed() {
     let read = api::usage::Usage::read(&spec).unwrap();
     assert!(read.pod(&uid(1)).is_some() && read.is_current(jiff::Timestamp::now()));
     until("word of it", || usage.last().filter(|last| last.reported_at.is_some())).await;
-    let told = agent::run::status::AgentStatus::from_files(tree.path(), None).usage;
-    assert_eq!((told["pods"].as_u64(), told["memoryP95"].is_string()), (Some(1), true), "`status` shows it: {told}");
+    let reported = agent::run::status::AgentStatus::from_files(tree.path(), None).usage;
+    assert_eq!(
+        (reported["pods"].as_u64(), reported["memoryP95"].is_string()),
+        (Some(1), true),
+        "`status` shows it: {reported}"
+    );
     usage.finish().await;
     assert_eq!(api.requests(&Method::PATCH, PATH).len(), 1, "one in 30 s");
     assert!(tree.path().join("var/lib/kerf/usage.json").exists(), "history is kept at the end");
@@ -92,7 +96,7 @@ fn usage_settings_clamp_period_to_bounds() {
     let every = |seconds| UsageSettings { period: Span::seconds(seconds), ..settings() }.every().as_secs();
     assert_eq!([every(10), every(0), every(3600)], [10, 1, 120]);
     let text = "usage: {period: 30s, cgroupRoot: /kubelet}";
-    let told = machine::agent::parse(text).unwrap().usage;
-    assert_eq!((told.every().as_secs(), told.cgroup_root.as_str(), told.enabled), (30, "/kubelet", true));
+    let reported = machine::agent::parse(text).unwrap().usage;
+    assert_eq!((reported.every().as_secs(), reported.cgroup_root.as_str(), reported.enabled), (30, "/kubelet", true));
     assert!(machine::agent::parse("usage: {period: often}").is_err());
 }

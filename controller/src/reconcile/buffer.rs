@@ -89,7 +89,7 @@ mod tests {
         Ok(BufferSize { replicas, pod_template: template, pod_template_generation: Some(3) })
     }
 
-    fn look(
+    fn buffer_view(
         buffer: Arc<CapacityBuffer>,
         resolved: Result<BufferSize, BufferError>,
         provisioning: Provisioning,
@@ -121,7 +121,7 @@ mod tests {
             ),
         ];
         for (resolved, provisioning, ready, there) in rows {
-            let steps = decide(&look(buffer(&json!({})), resolved.clone(), provisioning));
+            let steps = decide(&buffer_view(buffer(&json!({})), resolved.clone(), provisioning));
             assert_eq!(words(&steps), ["status of buffer default/spare"]);
             for (type_, expected) in [(condition::READY_FOR_PROVISIONING, ready), (condition::PROVISIONING, there)] {
                 let (status, reason, _) = written(&steps, type_).unwrap();
@@ -138,16 +138,16 @@ mod tests {
     #[test]
     fn decide_writes_nothing_when_status_is_current_or_unknown() {
         let fits = Provisioning::FitsExistingCapacity;
-        let steps = decide(&look(buffer(&json!({})), resolved(2), fits));
+        let steps = decide(&buffer_view(buffer(&json!({})), resolved(2), fits));
         let mut settled = buffer(&json!({})).as_ref().clone();
         settled.status = serde_json::from_value(body(&steps)["status"].clone()).unwrap();
         let gone = json!({"metadata": {"deletionTimestamp": at(1).to_string()}});
         let changed = json!({"metadata": {"generation": 2}});
         let rows: [(&str, BufferView); 4] = [
-            ("said already", look(Arc::new(settled), resolved(2), fits)),
-            ("an older one", look(buffer(&changed), resolved(2), fits)),
-            ("on its way out", look(buffer(&gone), resolved(2), fits)),
-            ("not known", BufferView { finding: None, ..look(buffer(&json!({})), resolved(2), fits) }),
+            ("said already", buffer_view(Arc::new(settled), resolved(2), fits)),
+            ("an older one", buffer_view(buffer(&changed), resolved(2), fits)),
+            ("on its way out", buffer_view(buffer(&gone), resolved(2), fits)),
+            ("not known", BufferView { finding: None, ..buffer_view(buffer(&json!({})), resolved(2), fits) }),
         ];
         for (what, view) in rows {
             assert!(decide(&view).is_empty(), "{what}");

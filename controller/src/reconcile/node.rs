@@ -391,6 +391,6 @@ pub fn pool_of(view: &NodeView) -> &str {
 }
 
 #[cfg(test)]
-mod stories;
+mod drain_scenarios;
 #[cfg(test)]
 mod tests;

@@ -58,7 +58,7 @@ mod tests {
     use crate::fixture::{at, body, overlay, words, written};
     use crate::state::plan_results::AtGeneration;
 
-    fn look(overlay: Arc<NodeOverlay>, generation: i64, trouble: Option<OverlayError>) -> OverlayView {
+    fn overlay_view(overlay: Arc<NodeOverlay>, generation: i64, trouble: Option<OverlayError>) -> OverlayView {
         OverlayView { overlay, finding: Some(AtGeneration { generation, verdict: trouble }), now: at(60) }
     }
 
@@ -80,7 +80,7 @@ mod tests {
             (Some(invalid()), "False", reason::RUNTIME_VALIDATION, "is not a price"),
         ];
         for (trouble, status, why, part) in rows {
-            let steps = decide(&look(overlay(&json!({})), 1, trouble));
+            let steps = decide(&overlay_view(overlay(&json!({})), 1, trouble));
             assert_eq!(words(&steps), ["status of overlay dear"]);
             let (found, reason, message) = written(&steps, condition::VALIDATION_SUCCEEDED).unwrap();
             assert_eq!((found.as_str(), reason.as_str()), (status, why));
@@ -91,16 +91,16 @@ mod tests {
 
     #[test]
     fn decide_writes_nothing_when_status_is_current_or_unknown() {
-        let steps = decide(&look(overlay(&json!({})), 1, None));
+        let steps = decide(&overlay_view(overlay(&json!({})), 1, None));
         let mut settled = overlay(&json!({})).as_ref().clone();
         settled.status = serde_json::from_value(body(&steps)["status"].clone()).unwrap();
         let gone = json!({"metadata": {"deletionTimestamp": at(1).to_string()}});
         let changed = json!({"metadata": {"generation": 2}});
         let rows: [(&str, OverlayView); 4] = [
-            ("said already", look(Arc::new(settled), 1, None)),
-            ("an older one", look(overlay(&changed), 1, None)),
-            ("on its way out", look(overlay(&gone), 1, Some(conflict()))),
-            ("not known", OverlayView { finding: None, ..look(overlay(&json!({})), 1, None) }),
+            ("said already", overlay_view(Arc::new(settled), 1, None)),
+            ("an older one", overlay_view(overlay(&changed), 1, None)),
+            ("on its way out", overlay_view(overlay(&gone), 1, Some(conflict()))),
+            ("not known", OverlayView { finding: None, ..overlay_view(overlay(&json!({})), 1, None) }),
         ];
         for (what, view) in rows {
             assert!(decide(&view).is_empty(), "{what}");

@@ -437,13 +437,13 @@ mod tests {
         let mut index = Index::default();
         drop(index.apply(pool("1", serde_json::json!({})), NOW, true));
         assert!(index.apply(claim("7", "False"), NOW, true).plan.is_empty());
-        let look = WorkItem::Claim("default-1".to_owned());
+        let item = WorkItem::Claim("default-1".to_owned());
         let heavier = serde_json::json!({"spec": {"weight": 3}});
-        assert!(!index.apply(pool("2", heavier), NOW, true).work.contains(&look), "nothing that claims are made of");
+        assert!(!index.apply(pool("2", heavier), NOW, true).work.contains(&item), "nothing that claims are made of");
         let labelled = serde_json::json!({"spec": {"template": {"metadata": {"labels": {"tier": "a"}}}}});
-        assert!(index.apply(pool("3", labelled), NOW, true).work.contains(&look));
+        assert!(index.apply(pool("3", labelled), NOW, true).work.contains(&item));
         let patient = serde_json::json!({"spec": {"disruption": {"consolidateAfter": "1h"}}});
-        assert!(index.apply(pool("4", patient), NOW, true).work.contains(&look));
+        assert!(index.apply(pool("4", patient), NOW, true).work.contains(&item));
         assert_eq!(
             index.apply(claim("8", "True"), NOW, true).plan,
             [PlanTrigger::New("nodeclaim/default-1".to_owned())]

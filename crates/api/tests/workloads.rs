@@ -94,8 +94,8 @@ fn storage_class_reads_binding_and_topology() {
     let plain: StorageClass = read(&json!({ "metadata": {}, "provisioner": "p", "allowedTopologies": null }));
     assert!(!plain.is_default() && !plain.waits_for_consumer());
     assert_eq!((plain.driver(), plain.provisions()), ("p", true));
-    let by_hand: StorageClass = read(&json!({ "metadata": {}, "provisioner": "kubernetes.io/no-provisioner" }));
-    assert!(!by_hand.provisions());
+    let manual: StorageClass = read(&json!({ "metadata": {}, "provisioner": "kubernetes.io/no-provisioner" }));
+    assert!(!manual.provisions());
 }
 
 #[test]

@@ -184,22 +184,22 @@ async fn changes_notifies_of_every_state_change() {
     let (cloud, clock) = cloud();
     let subnets = with_template(&cloud).await;
     let mut changes = cloud.changes();
-    let mut heard = |what: &str| {
+    let mut changed = |what: &str| {
         assert!(changes.has_changed().unwrap(), "{what}");
         changes.mark_unchanged();
     };
     let answer = cloud.create_fleet(&fleet("t", 1, &[("m5.large", &subnets[0], 1)])).await.unwrap();
-    heard("launch");
+    changed("launch");
     clock.advance(seconds(10));
     cloud.tick();
-    heard("running");
+    changed("running");
     assert!(cloud.recommend_rebalance(&answer.instances[0].id));
-    heard("rebalance");
+    changed("rebalance");
     cloud.terminate_instances(&[answer.instances[0].id.clone()]).await.unwrap();
-    heard("shutting down");
+    changed("shutting down");
     clock.advance(seconds(5));
     cloud.tick();
-    heard("terminated");
+    changed("terminated");
     assert!(!cloud.interrupt(&answer.instances[0].id, cloud.now()), "too late");
 }
 
@@ -222,27 +222,27 @@ async fn walk(seed: u64) {
             cloud.set_stock(Pool::new("spot", name, &subnet.zone), Some(STOCK));
         }
     }
-    let mut dice = seed;
+    let mut rng = seed;
     for step in 0..1000 {
-        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let roll = usize::try_from(dice >> 40).unwrap();
+        rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let draw = usize::try_from(rng >> 40).unwrap();
         let alive: Vec<_> = cloud.machines().into_iter().filter(|machine| !machine.instance.is_ending()).collect();
-        match roll % 5 {
+        match draw % 5 {
             0 | 1 => {
-                let pools: Vec<_> = subnets.iter().map(|subnet| (types[roll / 5 % 2], subnet, 1)).collect();
-                let target = u32::try_from(roll / 10 % 4 + 1).unwrap();
+                let pools: Vec<_> = subnets.iter().map(|subnet| (types[draw / 5 % 2], subnet, 1)).collect();
+                let target = u32::try_from(draw / 10 % 4 + 1).unwrap();
                 let answer = cloud.create_fleet(&fleet(&format!("t{step}"), target, &pools)).await.unwrap();
                 let got = u32::try_from(answer.instances.len()).unwrap();
                 assert!(got <= target, "{answer:?}");
             }
-            2 => clock.advance(seconds(i64::try_from(roll / 5 % 20).unwrap())),
+            2 => clock.advance(seconds(i64::try_from(draw / 5 % 20).unwrap())),
             3 if !alive.is_empty() => {
-                let id = alive[roll / 5 % alive.len()].instance.id.clone();
+                let id = alive[draw / 5 % alive.len()].instance.id.clone();
                 cloud.terminate_instances(&[id]).await.unwrap();
             }
             _ if !alive.is_empty() => {
                 let deadline = cloud.now().checked_add(seconds(7)).unwrap();
-                assert!(cloud.interrupt(&alive[roll / 5 % alive.len()].instance.id, deadline));
+                assert!(cloud.interrupt(&alive[draw / 5 % alive.len()].instance.id, deadline));
             }
             _ => {}
         }

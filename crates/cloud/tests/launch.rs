@@ -20,7 +20,7 @@ use jiff::{SignedDuration, Timestamp};
 use machine::userdata::RenderError;
 use planner::{CapacityType, Catalogue, MinValuesPolicy, Operator, Requirement, Requirements, Resources};
 
-struct World {
+struct Fixture {
     cloud: FakeCloud,
     clock: ManualClock,
     settings: Settings,
@@ -31,7 +31,7 @@ struct World {
     templates: Templates,
 }
 
-async fn world(changes: &str) -> World {
+async fn fixture(changes: &str) -> Fixture {
     let clock = ManualClock::default();
     let cloud = FakeCloud::builder("us-west-2").clock(clock.clone()).invisible_for(SignedDuration::from_secs(5));
     let cloud = cloud.build().unwrap();
@@ -59,7 +59,7 @@ async fn world(changes: &str) -> World {
     let class = resolution.class;
     let shortages = UnavailableOfferings::default();
     let catalogue = catalogue(&cloud, &object, &class, &settings, &shortages).await;
-    World {
+    Fixture {
         cloud,
         clock,
         settings,
@@ -88,7 +88,7 @@ async fn catalogue(
     types::catalogue(&source, &sizes, settings, cloud.now())
 }
 
-impl World {
+impl Fixture {
     fn offer(&self) -> LaunchOffer<'_> {
         LaunchOffer {
             class: &self.class,
@@ -159,8 +159,8 @@ fn held(claims: &[ClaimId], token: &Token) -> Vec<HeldInstance> {
 
 #[tokio::test]
 async fn choose_returns_the_cheapest_types_that_fit() {
-    let world = world("").await;
-    let choice = world.choose(&ask(&[])).unwrap();
+    let fixture = fixture("").await;
+    let choice = fixture.choose(&ask(&[])).unwrap();
     assert_eq!(choice.capacity_type, CapacityType::Spot);
     let overrides: Vec<_> = choice.configs.iter().flat_map(|config| &config.overrides).collect();
     let pools: BTreeSet<_> = overrides.iter().map(|one| (&one.instance_type, &one.zone)).collect();
@@ -170,7 +170,7 @@ async fn choose_returns_the_cheapest_types_that_fit() {
     let fits = |kind: &&planner::InstanceType| {
         kind.allocatable.get(Resources::CPU) >= 5150 && kind.allocatable.get(Resources::PODS) >= 7
     };
-    let fitting: Vec<_> = world.catalogue.types.iter().filter(fits).collect();
+    let fitting: Vec<_> = fixture.catalogue.types.iter().filter(fits).collect();
     assert!(types.iter().all(|name| fitting.iter().any(|kind| kind.name == *name)), "{types:?}");
     let ordinary = fitting.iter().filter(|kind| !types::is_exotic(&kind.labels));
     let list = ordinary.flat_map(|kind| &kind.offerings).filter(|one| one.capacity_type == CapacityType::OnDemand);
@@ -181,46 +181,49 @@ async fn choose_returns_the_cheapest_types_that_fit() {
         assert_eq!(images.len(), 1, "one image a template");
     }
     assert!(choice.templates.iter().all(|template| template.name.starts_with("karpenter.k8s.aws/")));
-    assert_eq!(world.choose(&ask(&[])).unwrap(), choice, "same input, same choice");
+    assert_eq!(fixture.choose(&ask(&[])).unwrap(), choice, "same input, same choice");
 }
 
 #[tokio::test]
 async fn choose_falls_back_to_on_demand_when_spot_is_unavailable() {
-    let mut world = world("").await;
-    for offering in world.catalogue.types.iter_mut().flat_map(|kind| &mut kind.offerings) {
+    let mut fixture = fixture("").await;
+    for offering in fixture.catalogue.types.iter_mut().flat_map(|kind| &mut kind.offerings) {
         offering.available &= offering.capacity_type != CapacityType::Spot;
     }
-    assert_eq!(world.choose(&ask(&[])).unwrap().capacity_type, CapacityType::OnDemand);
+    assert_eq!(fixture.choose(&ask(&[])).unwrap().capacity_type, CapacityType::OnDemand);
     let only_spot = ask(&[requirement(label::CAPACITY_TYPE, Operator::In, &["spot"])]);
-    let Err(LaunchRefusal::InsufficientCapacity(message)) = world.choose(&only_spot) else { panic!("nothing to buy") };
+    let Err(LaunchRefusal::InsufficientCapacity(message)) = fixture.choose(&only_spot) else {
+        panic!("nothing to buy")
+    };
     assert!(message.contains("no capacity"), "{message}");
 }
 
 #[tokio::test]
 async fn choose_drops_spot_that_costs_more_than_on_demand() {
-    let mut world = world("").await;
+    let mut fixture = fixture("").await;
     let types = |choice: &LaunchChoice| -> BTreeSet<String> {
         choice.configs.iter().flat_map(|config| &config.overrides).map(|one| one.instance_type.clone()).collect()
     };
     let two = requirement(label::INSTANCE_TYPE, Operator::In, &["c5.2xlarge", "m5.24xlarge"]);
-    let both =
-        |world: &World, more: &[Requirement]| world.choose(&ask(&[std::slice::from_ref(&two), more].concat())).unwrap();
-    assert_eq!(types(&both(&world, &[])), BTreeSet::from(["c5.2xlarge".to_owned()]), "one could have it for less");
+    let both = |fixture: &Fixture, more: &[Requirement]| {
+        fixture.choose(&ask(&[std::slice::from_ref(&two), more].concat())).unwrap()
+    };
+    assert_eq!(types(&both(&fixture, &[])), BTreeSet::from(["c5.2xlarge".to_owned()]), "one could have it for less");
     let only_spot = requirement(label::CAPACITY_TYPE, Operator::In, &["spot"]);
-    assert_eq!(types(&both(&world, &[only_spot])).len(), 2, "nothing to compare with");
-    for offering in world.catalogue.types.iter_mut().flat_map(|kind| &mut kind.offerings) {
+    assert_eq!(types(&both(&fixture, &[only_spot])).len(), 2, "nothing to compare with");
+    for offering in fixture.catalogue.types.iter_mut().flat_map(|kind| &mut kind.offerings) {
         if offering.capacity_type == CapacityType::Spot && offering.zone == "us-west-2a" {
             offering.price.0 = 1_000_000_000;
         }
     }
-    let choice = both(&world, &[]);
+    let choice = both(&fixture, &[]);
     assert!(choice.configs.iter().flat_map(|config| &config.overrides).all(|one| one.zone != "us-west-2a"));
 }
 
 /// Rows: a requirement, and the expected value of `is_exotic` for every chosen type.
 #[tokio::test]
 async fn choose_avoids_exotic_types_when_others_fit() {
-    let world = world("").await;
+    let fixture = fixture("").await;
     let rows = [
         (requirement(label::INSTANCE_CATEGORY, Operator::In, &["m", "g"]), false),
         (requirement(label::INSTANCE_GPU_COUNT, Operator::Exists, &[]), true),
@@ -228,9 +231,9 @@ async fn choose_avoids_exotic_types_when_others_fit() {
         (requirement(label::INSTANCE_TYPE, Operator::In, &["m5.metal", "m5.24xlarge"]), false),
     ];
     for (requirement, exotic) in rows {
-        let choice = world.choose(&ask(std::slice::from_ref(&requirement))).unwrap();
+        let choice = fixture.choose(&ask(std::slice::from_ref(&requirement))).unwrap();
         for one in choice.configs.iter().flat_map(|config| &config.overrides) {
-            let kind = world.catalogue.types.iter().find(|kind| kind.name == one.instance_type).unwrap();
+            let kind = fixture.catalogue.types.iter().find(|kind| kind.name == one.instance_type).unwrap();
             assert_eq!(types::is_exotic(&kind.labels), exotic, "{requirement:?} {}", kind.name);
         }
     }
@@ -238,9 +241,9 @@ async fn choose_avoids_exotic_types_when_others_fit() {
 
 #[tokio::test]
 async fn choose_refuses_when_the_class_has_no_images() {
-    let mut world = world("").await;
-    world.class.images.clear();
-    let Err(LaunchRefusal::InsufficientCapacity(message)) = world.choose(&ask(&[])) else {
+    let mut fixture = fixture("").await;
+    fixture.class.images.clear();
+    let Err(LaunchRefusal::InsufficientCapacity(message)) = fixture.choose(&ask(&[])) else {
         panic!("no image, no launch")
     };
     assert!(message.contains("no image"), "{message}");
@@ -248,25 +251,25 @@ async fn choose_refuses_when_the_class_has_no_images() {
 
 #[tokio::test]
 async fn choose_refuses_when_min_values_do_not_hold() {
-    let world = world("").await;
+    let fixture = fixture("").await;
     let family = |least| Requirement {
         min_values: Some(least),
         ..requirement(label::INSTANCE_FAMILY, Operator::In, &["m5", "m6i", "c5"])
     };
-    assert!(world.choose(&ask(&[family(3)])).is_ok());
-    let Err(LaunchRefusal::InsufficientCapacity(message)) = world.choose(&ask(&[family(4)])) else {
+    assert!(fixture.choose(&ask(&[family(3)])).is_ok());
+    let Err(LaunchRefusal::InsufficientCapacity(message)) = fixture.choose(&ask(&[family(4)])) else {
         panic!("only three")
     };
     assert!(message.contains("minValues"), "{message}");
     let lowered = LaunchRequest { min_values_relaxed: true, ..ask(&[family(4)]) };
-    assert!(world.choose(&lowered).is_ok(), "the plan has made do with less");
+    assert!(fixture.choose(&lowered).is_ok(), "the plan has made do with less");
 }
 
 /// The catalogue has enough values, but the sixty cheapest types do not. The policy decides: refused, or lowered.
 #[tokio::test]
 async fn choose_follows_min_values_policy_when_60_types_break_them() {
-    let mut world = world("").await;
-    world.class.spec.context = Some("ctx".to_owned());
+    let mut fixture = fixture("").await;
+    fixture.class.spec.context = Some("ctx".to_owned());
     let sizes = |least, more: &[Requirement]| {
         let size = requirement(label::INSTANCE_SIZE, Operator::Exists, &[]);
         ask(&[&[Requirement { min_values: Some(least), ..size }], more].concat())
@@ -277,32 +280,32 @@ async fn choose_follows_min_values_policy_when_60_types_break_them() {
     let of = |types: &BTreeSet<String>| -> BTreeSet<String> {
         types.iter().filter_map(|name| name.split_once('.')).map(|(_, size)| size.to_owned()).collect()
     };
-    let cheapest = bought(&world.choose(&sizes(1, &[])).unwrap());
+    let cheapest = bought(&fixture.choose(&sizes(1, &[])).unwrap());
     let names: Vec<&str> = cheapest.iter().map(String::as_str).collect();
     let others = requirement(label::INSTANCE_TYPE, Operator::NotIn, &names);
-    let beyond = of(&bought(&world.choose(&sizes(1, &[others])).unwrap()));
+    let beyond = of(&bought(&fixture.choose(&sizes(1, &[others])).unwrap()));
     assert!(cheapest.len() == 60 && !beyond.is_subset(&of(&cheapest)), "only the cut is in the way");
     let left = u32::try_from(of(&cheapest).len()).unwrap();
-    assert!(world.choose(&sizes(left, &[])).is_ok());
-    let refused = world.choose(&sizes(left + 1, &[]));
+    assert!(fixture.choose(&sizes(left, &[])).is_ok());
+    let refused = fixture.choose(&sizes(left + 1, &[]));
     let why = format!("minValues of {} is {}, but only {left} values are available", label::INSTANCE_SIZE, left + 1);
     assert_eq!(refused, Err(LaunchRefusal::InsufficientCapacity(why)));
-    world.settings.min_values = MinValuesPolicy::BestEffort;
-    let lowered = world.choose(&sizes(left + 1, &[])).unwrap();
+    fixture.settings.min_values = MinValuesPolicy::BestEffort;
+    let lowered = fixture.choose(&sizes(left + 1, &[])).unwrap();
     assert_eq!((bought(&lowered), lowered.context), (cheapest, None));
-    assert_eq!(world.choose(&sizes(left, &[])).unwrap().context.as_deref(), Some("ctx"), "nothing was lowered");
+    assert_eq!(fixture.choose(&sizes(left, &[])).unwrap().context.as_deref(), Some("ctx"), "nothing was lowered");
 }
 
 /// The context applies only to instances as requested. Prices of an overlay replace EC2's own prices.
 #[tokio::test]
 async fn request_drops_context_when_min_values_were_relaxed() {
-    let mut world = world("").await;
-    world.class.spec.context = Some("ctx".to_owned());
+    let mut fixture = fixture("").await;
+    fixture.class.spec.context = Some("ctx".to_owned());
     let bought = |relaxed, priced| {
         let ask = LaunchRequest { min_values_relaxed: relaxed, overlay_priced: priced, ..ask(&[]) };
-        let choice = world.choose(&ask).unwrap();
+        let choice = fixture.choose(&ask).unwrap();
         let members = claims(&["a"]);
-        let request = choice.request(&Token::new(&choice, &members, world.cloud.now()), &members);
+        let request = choice.request(&Token::new(&choice, &members, fixture.cloud.now()), &members);
         (request.context, request.prioritized)
     };
     assert_eq!(bought(false, false), (Some("ctx".to_owned()), false));
@@ -312,53 +315,53 @@ async fn request_drops_context_when_min_values_were_relaxed() {
 
 #[tokio::test]
 async fn choose_uses_the_subnet_with_most_free_addresses_per_zone() {
-    let mut world = world("").await;
-    let template = world.class.subnets[0].clone();
+    let mut fixture = fixture("").await;
+    let template = fixture.class.subnets[0].clone();
     let subnet = |id: &str, free| cloud::Subnet { id: id.to_owned(), free_addresses: free, ..template.clone() };
     let zone = template.zone.clone();
-    let chosen = |world: &World| {
-        let choice = world.choose(&ask(&[])).unwrap();
+    let chosen = |fixture: &Fixture| {
+        let choice = fixture.choose(&ask(&[])).unwrap();
         let all = choice.configs.into_iter().flat_map(|config| config.overrides);
         all.filter(|one| one.zone == zone).map(|one| one.subnet_id).collect::<BTreeSet<_>>()
     };
     let only = |id: &str| BTreeSet::from([id.to_owned()]);
-    world.class.subnets = vec![subnet("subnet-b", 10), subnet("subnet-a", 10), subnet("subnet-c", 9)];
-    assert_eq!(chosen(&world), only("subnet-a"), "a tie goes to the lesser id");
-    world.shortages.mark(Scope::Subnet("subnet-a".to_owned()), world.cloud.now());
-    assert_eq!(chosen(&world), only("subnet-b"));
-    world.class.subnets = vec![subnet("subnet-b", 0)];
-    assert!(matches!(world.choose(&ask(&[])), Err(LaunchRefusal::InsufficientCapacity(_))));
+    fixture.class.subnets = vec![subnet("subnet-b", 10), subnet("subnet-a", 10), subnet("subnet-c", 9)];
+    assert_eq!(chosen(&fixture), only("subnet-a"), "a tie goes to the lesser id");
+    fixture.shortages.mark(Scope::Subnet("subnet-a".to_owned()), fixture.cloud.now());
+    assert_eq!(chosen(&fixture), only("subnet-b"));
+    fixture.class.subnets = vec![subnet("subnet-b", 0)];
+    assert!(matches!(fixture.choose(&ask(&[])), Err(LaunchRefusal::InsufficientCapacity(_))));
 }
 
 /// DescribeSubnets does not count launches in flight yet, so the second launch uses the other subnet.
 #[tokio::test]
 async fn choose_counts_addresses_of_launches_in_flight() {
-    let mut world = world("").await;
-    let template = world.class.subnets[0].clone();
+    let mut fixture = fixture("").await;
+    let template = fixture.class.subnets[0].clone();
     let subnet = |id: &str, free| cloud::Subnet { id: id.to_owned(), free_addresses: free, ..template.clone() };
     let zone = requirement(label::ZONE, Operator::In, &[&template.zone]);
     let used = |choice: &LaunchChoice| choice.configs[0].overrides[0].subnet_id.clone();
-    world.class.subnets = vec![subnet("subnet-0000000000000000b", 1000), subnet(&template.id, 1001)];
-    let first = world.choose(&ask(std::slice::from_ref(&zone))).unwrap();
+    fixture.class.subnets = vec![subnet("subnet-0000000000000000b", 1000), subnet(&template.id, 1001)];
+    let first = fixture.choose(&ask(std::slice::from_ref(&zone))).unwrap();
     assert_eq!(used(&first), template.id);
     let members = claims(&["a", "b"]);
-    let token = Token::new(&first, &members, world.cloud.now());
-    world.in_flight.begin(&token, &first, 2, world.cloud.now());
-    let second = world.choose(&ask(std::slice::from_ref(&zone))).unwrap();
+    let token = Token::new(&first, &members, fixture.cloud.now());
+    fixture.in_flight.begin(&token, &first, 2, fixture.cloud.now());
+    let second = fixture.choose(&ask(std::slice::from_ref(&zone))).unwrap();
     assert_eq!(used(&second), "subnet-0000000000000000b");
-    let counted = world.in_flight.free_in(&template.id, world.cloud.now());
+    let counted = fixture.in_flight.free_in(&template.id, fixture.cloud.now());
     assert_eq!(counted, 2 * (i64::from(first.addresses) + 1), "each with its smallest number of pods");
-    let answer = world.create_fleet(&first, &first.request(&token, &members)).await.unwrap();
-    world.in_flight.settle(&token, &answer, world.cloud.now());
-    assert_eq!(world.in_flight.free_in(&template.id, world.cloud.now()), counted, "both are there");
-    world.in_flight.settle(&token, &FleetAnswer::default(), world.cloud.now());
-    assert_eq!(world.in_flight.free_in(&template.id, world.cloud.now()), 0, "EC2 launched none here");
-    world.in_flight.begin(&token, &first, 2, world.cloud.now());
-    world.in_flight.release(&token);
-    assert_eq!(used(&world.choose(&ask(std::slice::from_ref(&zone))).unwrap()), template.id);
-    world.in_flight.begin(&token, &first, 2, world.cloud.now());
-    world.clock.advance(SignedDuration::from_mins(2));
-    assert_eq!(world.in_flight.free_in(&template.id, world.cloud.now()), 0, "by now EC2 counts them itself");
+    let answer = fixture.create_fleet(&first, &first.request(&token, &members)).await.unwrap();
+    fixture.in_flight.settle(&token, &answer, fixture.cloud.now());
+    assert_eq!(fixture.in_flight.free_in(&template.id, fixture.cloud.now()), counted, "both are there");
+    fixture.in_flight.settle(&token, &FleetAnswer::default(), fixture.cloud.now());
+    assert_eq!(fixture.in_flight.free_in(&template.id, fixture.cloud.now()), 0, "EC2 launched none here");
+    fixture.in_flight.begin(&token, &first, 2, fixture.cloud.now());
+    fixture.in_flight.release(&token);
+    assert_eq!(used(&fixture.choose(&ask(std::slice::from_ref(&zone))).unwrap()), template.id);
+    fixture.in_flight.begin(&token, &first, 2, fixture.cloud.now());
+    fixture.clock.advance(SignedDuration::from_mins(2));
+    assert_eq!(fixture.in_flight.free_in(&template.id, fixture.cloud.now()), 0, "by now EC2 counts them itself");
 }
 
 /// Rows: a fault, and the expected count of the launch's addresses after it. A refused launch releases its addresses; a launch
@@ -372,70 +375,70 @@ async fn in_flight_releases_addresses_when_a_launch_fails() {
         ("nothing in stock", None, false),
     ];
     for (what, fault, counted) in rows {
-        let mut world = world("").await;
-        let own = world.class.subnets[0].clone();
+        let mut fixture = fixture("").await;
+        let own = fixture.class.subnets[0].clone();
         let other =
             cloud::Subnet { id: "subnet-other".to_owned(), free_addresses: own.free_addresses - 1, ..own.clone() };
-        world.class.subnets = vec![own.clone(), other.clone()];
+        fixture.class.subnets = vec![own.clone(), other.clone()];
         match &fault {
-            Some(fault) => world.cloud.fail(what, 1, fault.clone()),
-            None => world.cloud.start_outage(CapacityOutage::default()),
+            Some(fault) => fixture.cloud.fail(what, 1, fault.clone()),
+            None => fixture.cloud.start_outage(CapacityOutage::default()),
         }
         let here = ask(&[requirement(label::ZONE, Operator::In, &[&own.zone])]);
-        let used = |world: &World| world.choose(&here).unwrap().configs[0].overrides[0].subnet_id.clone();
-        let (choice, members) = (world.choose(&here).unwrap(), claims(&["a"]));
-        let token = Token::new(&choice, &members, world.cloud.now());
-        world.in_flight.begin(&token, &choice, members.len(), world.cloud.now());
-        assert_eq!(used(&world), other.id, "{what}: it is under way");
-        match world.create_fleet(&choice, &choice.request(&token, &members)).await {
-            Ok(answer) => world.in_flight.settle(&token, &answer, world.cloud.now()),
+        let used = |fixture: &Fixture| fixture.choose(&here).unwrap().configs[0].overrides[0].subnet_id.clone();
+        let (choice, members) = (fixture.choose(&here).unwrap(), claims(&["a"]));
+        let token = Token::new(&choice, &members, fixture.cloud.now());
+        fixture.in_flight.begin(&token, &choice, members.len(), fixture.cloud.now());
+        assert_eq!(used(&fixture), other.id, "{what}: it is under way");
+        match fixture.create_fleet(&choice, &choice.request(&token, &members)).await {
+            Ok(answer) => fixture.in_flight.settle(&token, &answer, fixture.cloud.now()),
             Err(error) if error.may_have_launched() => {}
-            Err(_) => world.in_flight.release(&token),
+            Err(_) => fixture.in_flight.release(&token),
         }
-        assert_eq!(used(&world), if counted { &other.id } else { &own.id }.as_str(), "{what}: {fault:?}");
+        assert_eq!(used(&fixture), if counted { &other.id } else { &own.id }.as_str(), "{what}: {fault:?}");
     }
 }
 
 #[tokio::test]
 async fn try_out_reserves_a_recovering_pool_for_one_launch() {
-    let mut world = world("").await;
+    let mut fixture = fixture("").await;
     let dry = Scope::offering(CapacityType::Spot, "c5.2xlarge", "us-west-2a");
     let wanted = [
         requirement(label::INSTANCE_TYPE, Operator::In, &["c5.2xlarge"]),
         requirement(label::CAPACITY_TYPE, Operator::In, &["spot"]),
     ];
-    let zones = |world: &World, more: &[Requirement]| -> BTreeSet<String> {
-        let choice = world.choose(&ask(&[&wanted, more].concat())).unwrap();
+    let zones = |fixture: &Fixture, more: &[Requirement]| -> BTreeSet<String> {
+        let choice = fixture.choose(&ask(&[&wanted, more].concat())).unwrap();
         choice.configs.into_iter().flat_map(|config| config.overrides).map(|one| one.zone).collect()
     };
-    let all = zones(&world, &[]);
+    let all = zones(&fixture, &[]);
     assert!(all.contains("us-west-2a") && all.len() > 1, "{all:?}");
-    world.shortages.mark(dry, world.cloud.now());
-    world.clock.advance(cloud::unavailable_offerings::REMEMBERED);
-    assert_eq!(zones(&world, &[]), all, "the first may try");
-    let choice = world.choose(&ask(&wanted)).unwrap();
-    world.shortages.try_out(&choice.scopes(), world.cloud.now());
-    assert!(!zones(&world, &[]).contains("us-west-2a"), "the second leaves it to the first");
+    fixture.shortages.mark(dry, fixture.cloud.now());
+    fixture.clock.advance(cloud::unavailable_offerings::REMEMBERED);
+    assert_eq!(zones(&fixture, &[]), all, "the first may try");
+    let choice = fixture.choose(&ask(&wanted)).unwrap();
+    fixture.shortages.try_out(&choice.scopes(), fixture.cloud.now());
+    assert!(!zones(&fixture, &[]).contains("us-west-2a"), "the second leaves it to the first");
     let here = requirement(label::ZONE, Operator::In, &["us-west-2a"]);
-    assert_eq!(zones(&world, &[here]).len(), 1, "unless it has nothing else");
-    world.shortages.served(&Scope::offering(CapacityType::Spot, "c5.2xlarge", "us-west-2a"));
-    assert_eq!(zones(&world, &[]), all);
+    assert_eq!(zones(&fixture, &[here]).len(), 1, "unless it has nothing else");
+    fixture.shortages.served(&Scope::offering(CapacityType::Spot, "c5.2xlarge", "us-west-2a"));
+    assert_eq!(zones(&fixture, &[]), all);
 }
 
 #[tokio::test]
 async fn template_contains_the_settings_of_the_class() {
-    let world = world(
+    let fixture = fixture(
         r#", "kubelet": {"maxPods": 20, "systemReserved": {"cpu": "100m"}},
         "blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "20G", "volumeType": "gp3"}}]"#,
     )
     .await;
     let amd = requirement(label::ARCH, Operator::In, &["amd64"]);
-    let choice = world.choose(&ask(&[amd])).unwrap();
+    let choice = fixture.choose(&ask(&[amd])).unwrap();
     let [template] = choice.templates.as_slice() else { panic!("same image and pods: one template") };
     assert_eq!(template.instance_profile, "nodes");
     assert_eq!(
         template.security_group_ids,
-        world.class.security_groups.iter().map(|one| one.id.clone()).collect::<Vec<_>>()
+        fixture.class.security_groups.iter().map(|one| one.id.clone()).collect::<Vec<_>>()
     );
     assert_eq!((template.block_devices[0].size_gib, template.block_devices.len()), (Some(19), 1), "rounded up to GiB");
     assert_eq!((template.metadata.http_tokens.as_str(), template.metadata.hop_limit), ("required", 1));
@@ -458,15 +461,15 @@ async fn template_contains_the_settings_of_the_class() {
     assert!(machine::userdata::parse(&template.user_data.clone().into_bytes()).is_ok(), "the agent can read it");
     let mut other = ask(&[requirement(label::ARCH, Operator::In, &["amd64"])]);
     other.labels.insert("team".to_owned(), "b".to_owned());
-    assert_ne!(world.choose(&other).unwrap().templates[0].name, template.name, "other content, other name");
+    assert_ne!(fixture.choose(&other).unwrap().templates[0].name, template.name, "other content, other name");
 }
 
 #[tokio::test]
 async fn token_identifies_choice_and_claims() {
-    let world = world("").await;
-    let now = world.cloud.now();
-    let choice = world.choose(&ask(&[])).unwrap();
-    let other = world.choose(&ask(&[requirement(label::ARCH, Operator::In, &["arm64"])])).unwrap();
+    let fixture = fixture("").await;
+    let now = fixture.cloud.now();
+    let choice = fixture.choose(&ask(&[])).unwrap();
+    let other = fixture.choose(&ask(&[requirement(label::ARCH, Operator::In, &["arm64"])])).unwrap();
     let token = Token::new(&choice, &claims(&["a", "b"]), now);
     assert_eq!(Token::new(&choice, &claims(&["b", "a"]), now), token);
     assert_ne!(Token::new(&other, &claims(&["a", "b"]), now), token);
@@ -485,11 +488,11 @@ async fn token_identifies_choice_and_claims() {
 
 #[tokio::test]
 async fn buy_creates_instances_found_by_tag_and_missing_templates() {
-    let world = world("").await;
-    let choice = world.choose(&ask(&[])).unwrap();
+    let fixture = fixture("").await;
+    let choice = fixture.choose(&ask(&[])).unwrap();
     let claims = claims(&["a", "b"]);
-    let request = choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims);
-    let answer = world.create_fleet(&choice, &request).await.unwrap();
+    let request = choice.request(&Token::new(&choice, &claims, fixture.cloud.now()), &claims);
+    let answer = fixture.create_fleet(&choice, &request).await.unwrap();
     assert_eq!((answer.instances.len(), interpret(&answer, &choice.within()).failure), (2, None));
     let pool = &answer.instances[0];
     let pool = Scope::offering(CapacityType::Spot, &pool.instance_type, &pool.zone);
@@ -497,80 +500,86 @@ async fn buy_creates_instances_found_by_tag_and_missing_templates() {
         served(&answer, &choice.within()).contains(&pool)
             && choice.scopes().is_superset(&served(&answer, &choice.within()).into_iter().collect())
     );
-    world.clock.advance(SignedDuration::from_secs(5));
-    let found = world.cloud.instances(&cluster_tags(&world.settings)).await.unwrap();
+    fixture.clock.advance(SignedDuration::from_secs(5));
+    let found = fixture.cloud.instances(&cluster_tags(&fixture.settings)).await.unwrap();
     assert_eq!(found.len(), 2);
-    let templates = world.cloud.launch_templates(&template_tags("default", &world.settings)).await.unwrap();
+    let templates = fixture.cloud.launch_templates(&template_tags("default", &fixture.settings)).await.unwrap();
     assert_eq!(templates.len(), choice.templates.len());
-    world.cloud.remove_template(&choice.templates[0].name);
-    let again = choice.request(&Token::new(&choice, &claims[..1], world.cloud.now()), &claims[..1]);
-    assert_eq!(world.create_fleet(&choice, &again).await.unwrap().instances.len(), 1, "a lost template is made again");
+    fixture.cloud.remove_template(&choice.templates[0].name);
+    let again = choice.request(&Token::new(&choice, &claims[..1], fixture.cloud.now()), &claims[..1]);
+    assert_eq!(
+        fixture.create_fleet(&choice, &again).await.unwrap().instances.len(),
+        1,
+        "a lost template is made again"
+    );
 }
 
 #[tokio::test]
 async fn buy_creates_a_deleted_template_once_more() {
-    let world = world("").await;
-    let choice = world.choose(&ask(&[])).unwrap();
+    let fixture = fixture("").await;
+    let choice = fixture.choose(&ask(&[])).unwrap();
     let claims = claims(&["a"]);
-    let request = choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims);
+    let request = choice.request(&Token::new(&choice, &claims, fixture.cloud.now()), &claims);
     let code = "InvalidLaunchTemplateName.NotFoundException";
-    world.cloud.fail("CreateFleet", 1, Fault::error(cloud::ErrorKind::NotFound, code, "gone"));
-    assert_eq!(world.create_fleet(&choice, &request).await.unwrap().instances.len(), 1);
-    assert_eq!(world.cloud.count("CreateFleet"), 2);
-    let made = world.cloud.count("CreateLaunchTemplate");
-    world.create_fleet(&choice, &request).await.unwrap();
-    assert_eq!(world.cloud.count("CreateLaunchTemplate"), made, "templates that exist are not made again");
-    for name in world.cloud.template_names() {
-        world.cloud.remove_template(&name);
+    fixture.cloud.fail("CreateFleet", 1, Fault::error(cloud::ErrorKind::NotFound, code, "gone"));
+    assert_eq!(fixture.create_fleet(&choice, &request).await.unwrap().instances.len(), 1);
+    assert_eq!(fixture.cloud.count("CreateFleet"), 2);
+    let made = fixture.cloud.count("CreateLaunchTemplate");
+    fixture.create_fleet(&choice, &request).await.unwrap();
+    assert_eq!(fixture.cloud.count("CreateLaunchTemplate"), made, "templates that exist are not made again");
+    for name in fixture.cloud.template_names() {
+        fixture.cloud.remove_template(&name);
     }
-    let more = choice.request(&Token::new(&choice, &claims, world.cloud.now() + SignedDuration::from_secs(1)), &claims);
-    world.cloud.fail("CreateLaunchTemplate", 1, Fault::unauthorized());
-    let error = world.create_fleet(&choice, &more).await.unwrap_err();
+    let more =
+        choice.request(&Token::new(&choice, &claims, fixture.cloud.now() + SignedDuration::from_secs(1)), &claims);
+    fixture.cloud.fail("CreateLaunchTemplate", 1, Fault::unauthorized());
+    let error = fixture.create_fleet(&choice, &more).await.unwrap_err();
     assert!(!error.may_have_launched() && error.cause().kind == cloud::ErrorKind::Unauthorized, "{error}");
 }
 
 /// AL2023 instances need the service CIDR. Without it neither a probe nor a launch creates a template.
 #[tokio::test]
 async fn launch_is_refused_when_the_service_cidr_is_unknown() {
-    let mut world = world("").await;
-    let known = std::mem::take(&mut world.settings.cluster_cidr);
-    let refusal = world.launch(&ask(&[])).await.unwrap_err();
+    let mut fixture = fixture("").await;
+    let known = std::mem::take(&mut fixture.settings.cluster_cidr);
+    let refusal = fixture.launch(&ask(&[])).await.unwrap_err();
     assert!(matches!(&refusal, LaunchRefusal::Class { source: RenderError::NoCidr, .. }), "{refusal:?}");
-    assert_eq!(world.cloud.count("CreateLaunchTemplate"), 0);
-    world.settings.cluster_cidr = known;
-    assert_eq!(world.launch(&ask(&[])).await.unwrap().instances.len(), 1);
-    assert_ne!(world.cloud.count("CreateLaunchTemplate"), 0, "the same, once it is known");
+    assert_eq!(fixture.cloud.count("CreateLaunchTemplate"), 0);
+    fixture.settings.cluster_cidr = known;
+    assert_eq!(fixture.launch(&ask(&[])).await.unwrap().instances.len(), 1);
+    assert_ne!(fixture.cloud.count("CreateLaunchTemplate"), 0, "the same, once it is known");
 }
 
 /// Existing templates are not created again, unused templates are deleted, and templates deleted by others are detected.
 #[tokio::test]
 async fn templates_are_kept_while_they_are_used() {
-    let world = world("").await;
-    let choice = world.choose(&ask(&[])).unwrap();
+    let fixture = fixture("").await;
+    let choice = fixture.choose(&ask(&[])).unwrap();
     let names: Vec<String> = choice.templates.iter().map(|template| template.name.clone()).collect();
     let claims = claims(&["a"]);
-    world
-        .create_fleet(&choice, &choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims))
+    fixture
+        .create_fleet(&choice, &choice.request(&Token::new(&choice, &claims, fixture.cloud.now()), &claims))
         .await
         .unwrap();
     assert_eq!(
-        (world.cloud.count("CreateLaunchTemplate"), world.cloud.count("DescribeLaunchTemplates")),
+        (fixture.cloud.count("CreateLaunchTemplate"), fixture.cloud.count("DescribeLaunchTemplates")),
         (names.len(), 0)
     );
-    let (living, gone) = (BTreeSet::from(["default".to_owned()]), BTreeSet::new());
-    let after = |minutes| world.cloud.now() + SignedDuration::from_mins(minutes);
+    let (used_by, gone) = (BTreeSet::from(["default".to_owned()]), BTreeSet::new());
+    let after = |minutes| fixture.cloud.now() + SignedDuration::from_mins(minutes);
     assert!(
-        world.templates.unused(&living, after(59)).is_empty() && world.templates.unused(&gone, after(9)).is_empty()
+        fixture.templates.unused(&used_by, after(59)).is_empty()
+            && fixture.templates.unused(&gone, after(9)).is_empty()
     );
-    assert_eq!(world.templates.unused(&living, after(60)).len(), names.len());
-    assert_eq!(world.templates.unused(&gone, after(10)).len(), names.len(), "of a class that is gone");
-    assert!(world.templates.missing(&choice, after(50)).is_empty(), "used again");
-    assert!(world.templates.unused(&living, after(60)).is_empty());
+    assert_eq!(fixture.templates.unused(&used_by, after(60)).len(), names.len());
+    assert_eq!(fixture.templates.unused(&gone, after(10)).len(), names.len(), "of a class that is gone");
+    assert!(fixture.templates.missing(&choice, after(50)).is_empty(), "used again");
+    assert!(fixture.templates.unused(&used_by, after(60)).is_empty());
     let restarted = Templates::default();
-    let listed = world.cloud.launch_templates(&cluster_tags(&world.settings)).await.unwrap();
+    let listed = fixture.cloud.launch_templates(&cluster_tags(&fixture.settings)).await.unwrap();
     restarted.verify(&listed, after(100));
     assert!(restarted.missing(&choice, after(100)).is_empty(), "a new life finds them");
-    assert!(restarted.unused(&living, after(159)).is_empty(), "and gives them their time");
+    assert!(restarted.unused(&used_by, after(159)).is_empty(), "and gives them their time");
     restarted.verify(&listed[1..], after(120));
     assert_eq!(restarted.missing(&choice, after(120)).len(), 1, "another program deleted one");
 }
@@ -582,51 +591,51 @@ async fn resume_launches_each_claim_once_after_fault_or_crash() {
     let faults = [None, Some(Fault::Dropped), Some(Fault::Lost), Some(Fault::server()), Some(Fault::throttled())];
     for fault in faults {
         for crash in [false, true] {
-            let world = world("").await;
+            let fixture = fixture("").await;
             let claims = claims(&["a", "b", "c"]);
-            let choice = world.choose(&ask(&[])).unwrap();
-            let token = Token::new(&choice, &claims, world.cloud.now());
+            let choice = fixture.choose(&ask(&[])).unwrap();
+            let token = Token::new(&choice, &claims, fixture.cloud.now());
             let request = choice.request(&token, &claims);
             if let Some(fault) = fault.clone() {
-                world.cloud.fail("CreateFleet", 1, fault);
+                fixture.cloud.fail("CreateFleet", 1, fault);
             }
-            let first = world.create_fleet(&choice, &request).await;
+            let first = fixture.create_fleet(&choice, &request).await;
             if !crash && first.is_err() {
-                world.create_fleet(&choice, &request).await.unwrap();
+                fixture.create_fleet(&choice, &request).await.unwrap();
             }
-            let owners = after_restart(&world, &choice, held(&claims, &token)).await;
+            let owners = after_restart(&fixture, &choice, held(&claims, &token)).await;
             let distinct: BTreeSet<_> = owners.values().collect();
             assert_eq!((owners.len(), distinct.len()), (3, 3), "{fault:?} {crash}: {owners:?}");
-            assert_eq!(world.alive().len(), 3, "{fault:?} {crash}: nothing is left over");
+            assert_eq!(fixture.alive().len(), 3, "{fault:?} {crash}: nothing is left over");
         }
     }
 }
 
 /// Resumes until every NodeClaim has an instance.
 async fn after_restart(
-    world: &World,
+    fixture: &Fixture,
     choice: &LaunchChoice,
     mut claims: Vec<HeldInstance>,
 ) -> BTreeMap<String, String> {
     for _ in 0..10 {
-        let instances = world.cloud.instances(&cluster_tags(&world.settings)).await.unwrap();
+        let instances = fixture.cloud.instances(&cluster_tags(&fixture.settings)).await.unwrap();
         let mut anew = Vec::new();
-        for answer in resume(&claims, &instances, world.cloud.now()) {
+        for answer in resume(&claims, &instances, fixture.cloud.now()) {
             match answer {
                 Resume::Adopt(one) => {
                     let held = claims.iter_mut().find(|held| held.claim == one.claim).unwrap();
                     held.instance = Some(one.instance);
                 }
-                Resume::Wait { until, .. } => world.clock.advance(until.duration_since(world.cloud.now())),
+                Resume::Wait { until, .. } => fixture.clock.advance(until.duration_since(fixture.cloud.now())),
                 Resume::LaunchAnew(claim) => anew.push(claim),
             }
         }
         if !anew.is_empty() {
-            let token = Token::new(choice, &anew, world.cloud.now());
+            let token = Token::new(choice, &anew, fixture.cloud.now());
             for held in claims.iter_mut().filter(|held| anew.contains(&held.claim)) {
                 held.token = token.clone();
             }
-            world.create_fleet(choice, &choice.request(&token, &anew)).await.unwrap();
+            fixture.create_fleet(choice, &choice.request(&token, &anew)).await.unwrap();
         }
         if claims.iter().all(|held| held.instance.is_some()) {
             break;
@@ -722,21 +731,21 @@ fn interpret_maps_errors_to_scopes_and_reasons() {
 
 #[tokio::test]
 async fn choose_avoids_pools_when_a_fleet_had_no_capacity() {
-    let mut world = world("").await;
-    world.cloud.start_outage(CapacityOutage { capacity_type: Some("spot".to_owned()), ..CapacityOutage::default() });
-    let choice = world.choose(&ask(&[])).unwrap();
+    let mut fixture = fixture("").await;
+    fixture.cloud.start_outage(CapacityOutage { capacity_type: Some("spot".to_owned()), ..CapacityOutage::default() });
+    let choice = fixture.choose(&ask(&[])).unwrap();
     let claims = claims(&["a"]);
-    let request = choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims);
-    let answer = world.create_fleet(&choice, &request).await.unwrap();
+    let request = choice.request(&Token::new(&choice, &claims, fixture.cloud.now()), &claims);
+    let answer = fixture.create_fleet(&choice, &request).await.unwrap();
     let verdict = interpret(&answer, &choice.within());
-    assert!(matches!(verdict.failure, Some(LaunchFailure::InsufficientCapacity { .. })) && world.alive().is_empty());
+    assert!(matches!(verdict.failure, Some(LaunchFailure::InsufficientCapacity { .. })) && fixture.alive().is_empty());
     let pools: usize = choice.configs.iter().map(|config| config.overrides.len()).sum();
     assert_eq!(verdict.shortages.len(), pools);
     for scope in verdict.shortages {
-        world.shortages.mark(scope, world.cloud.now());
+        fixture.shortages.mark(scope, fixture.cloud.now());
     }
     // The catalogue is from the last plan; unavailable offerings since then count too.
-    let next = world.choose(&ask(&[])).unwrap();
+    let next = fixture.choose(&ask(&[])).unwrap();
     let of = |choice: &LaunchChoice| -> BTreeSet<(String, String)> {
         let all = choice.configs.iter().flat_map(|config| &config.overrides);
         all.map(|one| (one.instance_type.clone(), one.zone.clone())).collect()
@@ -746,16 +755,16 @@ async fn choose_avoids_pools_when_a_fleet_had_no_capacity() {
 
 #[tokio::test]
 async fn describe_returns_the_claim_fields_of_an_instance() {
-    let world = world("").await;
-    let choice = world.choose(&ask(&[])).unwrap();
+    let fixture = fixture("").await;
+    let choice = fixture.choose(&ask(&[])).unwrap();
     let claims = claims(&["a"]);
-    world
-        .create_fleet(&choice, &choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims))
+    fixture
+        .create_fleet(&choice, &choice.request(&Token::new(&choice, &claims, fixture.cloud.now()), &claims))
         .await
         .unwrap();
-    let instance = world.alive().remove(0);
-    let kind = world.catalogue.types.iter().find(|kind| kind.name == instance.instance_type);
-    let parts = cloud::launch::claim::describe(&instance, kind, &world.settings);
+    let instance = fixture.alive().remove(0);
+    let kind = fixture.catalogue.types.iter().find(|kind| kind.name == instance.instance_type);
+    let parts = cloud::launch::claim::describe(&instance, kind, &fixture.settings);
     assert_eq!(parts.provider_id, format!("aws:///{}/{}", instance.zone, instance.id));
     assert_eq!(cloud::launch::claim::instance_id(&parts.provider_id), Some(instance.id.as_str()));
     assert_eq!(cloud::launch::claim::instance_id("kind://x/i-1"), None);
@@ -773,6 +782,6 @@ async fn describe_returns_the_claim_fields_of_an_instance() {
     }
     assert!(parts.labels[label::ZONE_ID].starts_with("usw2-az"));
     assert!(parts.allocatable["cpu"].millis().unwrap() < parts.capacity["cpu"].millis().unwrap());
-    let unknown = cloud::launch::claim::describe(&instance, None, &world.settings);
+    let unknown = cloud::launch::claim::describe(&instance, None, &fixture.settings);
     assert!(unknown.capacity.is_empty() && unknown.labels.contains_key(label::ZONE));
 }

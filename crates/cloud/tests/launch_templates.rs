@@ -254,12 +254,19 @@ async fn request_sets_target_and_market_type_by_reservation_kind() {
         assert_eq!(request.reserved_capacity_types.first().map(String::as_str), option, "{what}");
         assert_eq!(request.capacity_type, "on-demand", "{what}");
         assert_eq!(template.market_type.as_deref(), market, "{what}");
-        let said = template.capacity_reservation.clone().unwrap();
-        assert_eq!((said.preference.as_str(), said.id.as_deref()), ("capacity-reservations-only", Some("cr-1")));
+        let reservation = template.capacity_reservation.clone().unwrap();
+        assert_eq!(
+            (reservation.preference.as_str(), reservation.id.as_deref()),
+            ("capacity-reservations-only", Some("cr-1"))
+        );
     }
     let choice = choice_of(&class, plain(), &ask(&json!([]), &[]), &settings);
-    let said = choice.templates[0].capacity_reservation.clone().unwrap();
-    assert_eq!((said.preference.as_str(), said.id), ("none", None), "nothing reserved is used up by accident");
+    let reservation = choice.templates[0].capacity_reservation.clone().unwrap();
+    assert_eq!(
+        (reservation.preference.as_str(), reservation.id),
+        ("none", None),
+        "nothing reserved is used up by accident"
+    );
 }
 
 #[tokio::test]
@@ -287,7 +294,7 @@ async fn interpret_marks_the_reservation_when_it_is_exhausted() {
     let settings = Settings { reserved_capacity: true, ..settings() };
     let types = vec![kind("m5.2xlarge", 0, vec![reserved("us-west-2a", "cr-1", 2, "default")])];
     let choice = choice_of(&class, types, &ask(&json!([]), &[]), &settings);
-    let said = |code: &str| {
+    let marked = |code: &str| {
         let error = FleetError {
             code: code.to_owned(),
             instance_type: "m5.2xlarge".to_owned(),
@@ -297,9 +304,9 @@ async fn interpret_marks_the_reservation_when_it_is_exhausted() {
         };
         interpret(&FleetAnswer { errors: vec![error], ..FleetAnswer::default() }, &choice.within()).shortages
     };
-    assert_eq!(said("ReservationCapacityExceeded"), [Scope::Reservation("cr-1".to_owned())]);
-    assert_eq!(said("InsufficientInstanceCapacity"), [Scope::Reservation("cr-1".to_owned())]);
-    assert_eq!(said("RequestLimitExceeded"), []);
+    assert_eq!(marked("ReservationCapacityExceeded"), [Scope::Reservation("cr-1".to_owned())]);
+    assert_eq!(marked("InsufficientInstanceCapacity"), [Scope::Reservation("cr-1".to_owned())]);
+    assert_eq!(marked("RequestLimitExceeded"), []);
 }
 
 /// A full placement group affects only instances of its EC2NodeClass, which use another zone.
@@ -331,7 +338,7 @@ async fn choose_avoids_a_zone_when_the_placement_group_is_full() {
 
 #[test]
 fn interpret_marks_only_the_placement_group_when_it_is_full() {
-    let said = |message: &str, partition| {
+    let marked = |message: &str, partition| {
         let error = FleetError {
             code: "InsufficientInstanceCapacity".to_owned(),
             message: message.to_owned(),
@@ -351,9 +358,9 @@ fn interpret_marks_only_the_placement_group_when_it_is_full() {
         group: group.clone(),
         partition: Some(2),
     };
-    assert_eq!(said("There is no capacity available.", Some(2)), [placed]);
+    assert_eq!(marked("There is no capacity available.", Some(2)), [placed]);
     let full = "The placement group takes at most 7 running instances per Availability Zone.";
-    assert_eq!(said(full, None), [Scope::Group { group, zone }]);
+    assert_eq!(marked(full, None), [Scope::Group { group, zone }]);
 }
 
 /// Two types with one image: one template for equal pod counts, two for different ones.

@@ -145,14 +145,14 @@ impl Observer for NoObserver {
     fn ended(&self, _: &'static str, _: Duration, _: Option<ErrorKind>) {}
 }
 
-struct World {
+struct Fixture {
     ec2: FakeCloud,
     cloud: Arc<dyn Cloud>,
     quota: Arc<Quota>,
     pace: Arc<ManualPace>,
 }
 
-async fn world(line: RequestQueue) -> World {
+async fn fixture(line: RequestQueue) -> Fixture {
     let clock = ManualClock::default();
     let ec2 = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).clock(clock.clone()).build().unwrap();
     let (quota, pace) = (Arc::new(Quota::new(&clock)), Arc::new(ManualPace::new(&clock)));
@@ -163,11 +163,11 @@ async fn world(line: RequestQueue) -> World {
     let template =
         LaunchTemplateRequest { name: "template".to_owned(), image_id: image.id, ..LaunchTemplateRequest::default() };
     ec2.create_launch_template(&template).await.unwrap();
-    World { ec2, cloud, quota, pace }
+    Fixture { ec2, cloud, quota, pace }
 }
 
-fn fleet(world: &World, number: u64) -> FleetRequest {
-    let subnet = world.ec2.subnet("subnet-00000000000000001").unwrap();
+fn fleet(fixture: &Fixture, number: u64) -> FleetRequest {
+    let subnet = fixture.ec2.subnet("subnet-00000000000000001").unwrap();
     let choice = FleetOverride {
         instance_type: "m5.large".to_owned(),
         zone: subnet.zone,
@@ -191,35 +191,35 @@ fn best(calls: u64) -> Duration {
 /// A thousand NodeClaims with different choices, so that no call is shared.
 #[tokio::test]
 async fn rate_limiter_launches_1000_nodes_at_the_ec2_limit() {
-    let world = world(RequestQueue::default()).await;
+    let fixture = fixture(RequestQueue::default()).await;
     for number in 0..1000 {
-        world.cloud.create_fleet(&fleet(&world, number)).await.unwrap();
+        fixture.cloud.create_fleet(&fleet(&fixture, number)).await.unwrap();
     }
-    let took = world.pace.now();
+    let took = fixture.pace.now();
     println!("1,000 launches in {took:?} of EC2's time; its limits allow {:?}", best(1000));
     assert!(took <= best(1000) * 12 / 10, "{took:?}");
-    assert_eq!(*world.quota.refused.lock().unwrap(), 0, "EC2 had no reason to complain");
-    assert_eq!(world.ec2.machines().len(), 1000);
+    assert_eq!(*fixture.quota.refused.lock().unwrap(), 0, "EC2 had no reason to complain");
+    assert_eq!(fixture.ec2.machines().len(), 1000);
 }
 
 /// Hundreds of tags and reads enter the queue first; launches and terminations overtake them.
 #[tokio::test]
 async fn rate_limiter_prefers_launches_when_tags_are_pending() {
-    let world = world(RequestQueue::default()).await;
-    let first = world.cloud.create_fleet(&fleet(&world, 0)).await.unwrap().instances.remove(0).id;
+    let fixture = fixture(RequestQueue::default()).await;
+    let first = fixture.cloud.create_fleet(&fleet(&fixture, 0)).await.unwrap().instances.remove(0).id;
     let ids = [first];
     let tags = Tags::from([("a".to_owned(), "b".to_owned())]);
     let tag = async || {
-        world.cloud.create_tags(&ids, &tags).await.unwrap();
+        fixture.cloud.create_tags(&ids, &tags).await.unwrap();
         Duration::ZERO
     };
     let ask = async || {
-        world.cloud.launch_templates(&tags).await.unwrap();
+        fixture.cloud.launch_templates(&tags).await.unwrap();
         Duration::ZERO
     };
     let launch = async |number| {
-        world.cloud.create_fleet(&fleet(&world, number)).await.unwrap();
-        world.pace.now()
+        fixture.cloud.create_fleet(&fleet(&fixture, number)).await.unwrap();
+        fixture.pace.now()
     };
     let mut calls: Vec<Pin<Box<dyn Future<Output = Duration> + '_>>> = Vec::new();
     for number in 1..=100 {
@@ -228,54 +228,54 @@ async fn rate_limiter_prefers_launches_when_tags_are_pending() {
         calls.push(Box::pin(launch(number)));
     }
     let launched = futures::future::join_all(calls).await.into_iter().max().unwrap();
-    let whole = world.pace.now();
+    let whole = fixture.pace.now();
     println!("100 launches among 100 tags and 100 questions: launched after {launched:?}, all done after {whole:?}");
     // Calls before the bucket was empty kept their order.
     assert!(launched <= best(100 + 50) * 12 / 10, "{launched:?}");
     assert!(whole <= best(201) * 12 / 10, "{whole:?}");
-    assert_eq!(*world.quota.refused.lock().unwrap(), 0);
+    assert_eq!(*fixture.quota.refused.lock().unwrap(), 0);
 }
 
 /// Another program uses the account's limits too: EC2 throttles, Kerf slows down and recovers.
 #[tokio::test]
 async fn rate_limiter_slows_down_when_ec2_throttles() {
     let generous = Rate { burst: 200, per_second: 20 };
-    let world = world(RequestQueue::new(generous, generous)).await;
+    let fixture = fixture(RequestQueue::new(generous, generous)).await;
     let mut failed = 0;
     for number in 0..300 {
-        while world.cloud.create_fleet(&fleet(&world, number)).await.is_err() {
+        while fixture.cloud.create_fleet(&fleet(&fixture, number)).await.is_err() {
             failed += 1;
         }
     }
-    println!("300 launches with limits four times too high: {failed} refusals, {:?}", world.pace.now());
+    println!("300 launches with limits four times too high: {failed} refusals, {:?}", fixture.pace.now());
     assert!(failed < 100, "{failed} refusals");
-    assert!(world.pace.now() <= best(300) * 3 / 2, "{:?}", world.pace.now());
-    *world.quota.grudge.lock().unwrap() = ("DescribeInstances", 3);
+    assert!(fixture.pace.now() <= best(300) * 3 / 2, "{:?}", fixture.pace.now());
+    *fixture.quota.grudge.lock().unwrap() = ("DescribeInstances", 3);
     let unknown = ["i-1".to_owned()];
     for _ in 0..3 {
-        assert!(world.cloud.instances_by_id(&unknown).await.is_err());
+        assert!(fixture.cloud.instances_by_id(&unknown).await.is_err());
     }
-    assert!(world.cloud.instances_by_id(&unknown).await.unwrap().is_empty());
+    assert!(fixture.cloud.instances_by_id(&unknown).await.unwrap().is_empty());
 }
 
 /// Concurrent terminations share one call, and an unknown id does not affect the others.
 #[tokio::test]
 async fn terminate_batcher_shares_calls_when_ids_are_concurrent() {
-    let world = world(RequestQueue::default()).await;
-    let mut request = fleet(&world, 0);
+    let fixture = fixture(RequestQueue::default()).await;
+    let mut request = fleet(&fixture, 0);
     request.target = 30;
     let ids: Vec<String> =
-        world.cloud.create_fleet(&request).await.unwrap().instances.into_iter().map(|one| one.id).collect();
-    let ends = cloud::batcher::TerminateBatcher::new(Arc::clone(&world.cloud));
+        fixture.cloud.create_fleet(&request).await.unwrap().instances.into_iter().map(|one| one.id).collect();
+    let ends = cloud::batcher::TerminateBatcher::new(Arc::clone(&fixture.cloud));
     let answers = futures::future::join_all(ids[..20].iter().map(|id| ends.end(id))).await;
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
-    assert!(world.ec2.count("TerminateInstances") <= 2, "{} calls", world.ec2.count("TerminateInstances"));
+    assert!(fixture.ec2.count("TerminateInstances") <= 2, "{} calls", fixture.ec2.count("TerminateInstances"));
     let some: Vec<&str> = ids[20..].iter().map(String::as_str).chain(["i-unknown"]).collect();
     let answers = futures::future::join_all(some.iter().map(|id| ends.end(id))).await;
     assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 10, "{answers:?}");
     assert_eq!(answers[10].as_ref().unwrap_err().kind, ErrorKind::NotFound);
-    assert!(world.ec2.machines().iter().all(|machine| machine.instance.is_ending()));
-    world.ec2.fail("TerminateInstances", 1, cloud::fake::Fault::Lost);
+    assert!(fixture.ec2.machines().iter().all(|machine| machine.instance.is_ending()));
+    fixture.ec2.fail("TerminateInstances", 1, cloud::fake::Fault::Lost);
     let answers = futures::future::join_all(ids[..3].iter().map(|id| ends.end(id))).await;
     assert!(answers.iter().any(Result::is_err), "an unknown outcome is reported");
 }
@@ -284,24 +284,24 @@ async fn terminate_batcher_shares_calls_when_ids_are_concurrent() {
 /// not affect the others.
 #[tokio::test]
 async fn describe_batcher_shares_calls_when_ids_are_concurrent() {
-    let world = world(RequestQueue::default()).await;
-    let mut request = fleet(&world, 0);
+    let fixture = fixture(RequestQueue::default()).await;
+    let mut request = fleet(&fixture, 0);
     request.target = 999;
-    let launched = world.cloud.create_fleet(&request).await.unwrap().instances;
+    let launched = fixture.cloud.create_fleet(&request).await.unwrap().instances;
     let ids: Vec<&str> = launched.iter().map(|one| one.id.as_str()).chain(["i-unknown"]).collect();
-    let looks = cloud::batcher::DescribeBatcher::new(Arc::clone(&world.cloud));
+    let lookups = cloud::batcher::DescribeBatcher::new(Arc::clone(&fixture.cloud));
     for round in 1..=30 {
-        let answers = futures::future::join_all(ids.iter().map(|id| looks.instance(id))).await;
+        let answers = futures::future::join_all(ids.iter().map(|id| lookups.instance(id))).await;
         for (id, answer) in ids.iter().zip(answers) {
             let found = answer.unwrap().map(|instance| instance.id);
             assert_eq!(found.as_deref(), Some(*id).filter(|id| *id != "i-unknown"));
         }
-        assert_eq!(world.ec2.count("DescribeInstances"), round * 5, "200 ids a call");
+        assert_eq!(fixture.ec2.count("DescribeInstances"), round * 5, "200 ids a call");
     }
-    assert_eq!(*world.quota.refused.lock().unwrap(), 0);
+    assert_eq!(*fixture.quota.refused.lock().unwrap(), 0);
     // 150 calls: 100 at once, the rest at 20 per second.
-    assert!(world.pace.now() <= Duration::from_millis(50 * 50 * 12 / 10), "{:?}", world.pace.now());
-    world.ec2.fail("DescribeInstances", 1, cloud::fake::Fault::Lost);
-    let answers = futures::future::join_all(ids[..3].iter().map(|id| looks.instance(id))).await;
+    assert!(fixture.pace.now() <= Duration::from_millis(50 * 50 * 12 / 10), "{:?}", fixture.pace.now());
+    fixture.ec2.fail("DescribeInstances", 1, cloud::fake::Fault::Lost);
+    let answers = futures::future::join_all(ids[..3].iter().map(|id| lookups.instance(id))).await;
     assert!(answers.iter().all(Result::is_err), "the outcome is unknown without an answer: {answers:?}");
 }

@@ -48,9 +48,9 @@ mod tests {
 
     #[test]
     fn chain_returns_one_line_of_at_most_900_characters() {
-        let said = chain(&Outer(std::io::Error::other(format!("no field a\nREADY=1{}", "é".repeat(1000)))));
-        assert!(said.starts_with("cannot read the journal: no field a READY=1é") && said.ends_with("é…"), "{said}");
-        assert_eq!(said.chars().count(), 900);
+        let text = chain(&Outer(std::io::Error::other(format!("no field a\nREADY=1{}", "é".repeat(1000)))));
+        assert!(text.starts_with("cannot read the journal: no field a READY=1é") && text.ends_with("é…"), "{text}");
+        assert_eq!(text.chars().count(), 900);
         assert!(chain(&Outer(std::io::Error::other("x".repeat(874)))).ends_with('x'));
     }
 }

@@ -2,5 +2,5 @@
 
 mod drain_owner;
 mod rules;
+mod scenarios;
 mod simulation;
-mod stories;

@@ -1,8 +1,8 @@
 //! Drain owner: agent and controller drain one node by the rules of `drain_owner.rs`. Never two at once, and never neither.
 //! Either of them hangs, dies and restarts, their clocks differ, their views are old, and every message is delayed.
 
-#[path = "drain_owner/world.rs"]
-mod world;
+#[path = "drain_owner/simulation.rs"]
+mod simulation;
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use drain::{
 };
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 
-use world::{Fault, Script, T0, World};
+use simulation::{Fault, Script, Simulation, T0};
 
 fn at(seconds: u64) -> Millis {
     T0 + Duration::from_secs(seconds)
@@ -77,8 +77,8 @@ fn first_removes_a_mark_that_is_unchanged_for_60_seconds() {
                 let mark = if second < 30 { "m" } else { "n" };
                 ownership.read(at(second), at(second), reading(Some(mark)));
             }
-            Some(OwnershipStep::RemoveMark(words)) => {
-                assert_eq!(words, "n");
+            Some(OwnershipStep::RemoveMark(mark_text)) => {
+                assert_eq!(mark_text, "n");
                 taken.get_or_insert(second);
                 ownership.read(at(second), at(second), reading(Some("n")));
             }
@@ -118,10 +118,10 @@ fn relieve_does_not_wait_when_the_node_has_no_agent() {
     drain.sign();
     assert!(drain.take_over(T0, Some(T0), false).is_some());
     assert_eq!(drain.step(T0).len(), 1);
-    let mut heir = wanting();
-    assert_eq!(heir.take_over(at(1), Some(T0), false), None, "whose clock that was nobody knows");
-    assert!(heir.take_over(at(2), Some(at(1)), false).is_some());
-    assert_eq!(heir.step(at(2)).len(), 1);
+    let mut successor = wanting();
+    assert_eq!(successor.take_over(at(1), Some(T0), false), None, "whose clock that was nobody knows");
+    assert!(successor.take_over(at(2), Some(at(1)), false).is_some());
+    assert_eq!(successor.step(at(2)).len(), 1);
 }
 
 fn any_fault() -> impl Strategy<Value = (Millis, Fault)> {
@@ -160,13 +160,13 @@ fn any_script() -> impl Strategy<Value = Script> {
 }
 
 proptest! {
-    // The world asserts at every request that never two owners send requests at once: see world.rs.
+    // The simulation asserts at every request that never two owners send requests at once: see simulation.rs.
     #[test]
     fn drain_has_one_owner_at_a_time_and_ends_when_one_survives(script in any_script()) {
-        let mut world = World::new(script);
-        world.run_until(at(300));
-        world.only_one_lives_on();
-        world.run_until(at(2000));
-        assert!(world.is_empty(), "{:?} are left", world.left());
+        let mut simulation = Simulation::new(script);
+        simulation.run_until(at(300));
+        simulation.stop_the_other_program();
+        simulation.run_until(at(2000));
+        assert!(simulation.is_empty(), "{:?} are left", simulation.left());
     }
 }

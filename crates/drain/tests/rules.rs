@@ -34,7 +34,7 @@ fn started(settings: Settings, pods: Vec<PodOnNode>) -> Drain {
 }
 
 /// Returns actions as short text: `evict a`, `evict a 30`, `delete a 5`, `list`.
-fn said(actions: &[Action]) -> Vec<String> {
+fn requests(actions: &[Action]) -> Vec<String> {
     let one = |action: &Action| match action {
         Action::Evict { uid, grace: None, .. } => format!("evict {uid}"),
         Action::Evict { uid, grace: Some(grace), .. } => format!("evict {uid} {grace}"),
@@ -62,12 +62,12 @@ fn step_returns_no_action_before_the_first_list() {
 fn step_evicts_only_the_first_group_that_has_pods() {
     let critical = PodOnNode { critical: true, ..pod("b") };
     let mut drain = started(notice(), vec![pod("a"), critical.clone()]);
-    assert_eq!(said(&drain.step(T0)), ["evict a"]);
+    assert_eq!(requests(&drain.step(T0)), ["evict a"]);
     drain.reply(T0, "a", &Reply::Accepted);
     drain.pods(at(1), vec![deleting(pod("a"), at(21)), critical.clone()]);
     assert!(drain.step(at(1)).is_empty(), "a pod that still stops holds the next group");
     drain.pods(at(2), vec![critical]);
-    assert_eq!(said(&drain.step(at(2))), ["evict b"]);
+    assert_eq!(requests(&drain.step(at(2))), ["evict b"]);
 }
 
 #[test]
@@ -76,9 +76,9 @@ fn step_orders_by_size_or_by_grace_when_time_is_short() {
     let pods = || vec![sized("a", 100, 28), sized("b", 4000, 27), sized("c", 900, 29)];
     let lower = PodOnNode { priority: -1, ..sized("d", 1, 1) };
     let mut calm = started(Settings { deadline: None, ..notice() }, [pods(), vec![lower]].concat());
-    assert_eq!(said(&calm.step(T0)), ["evict d", "evict b", "evict c", "evict a"]);
+    assert_eq!(requests(&calm.step(T0)), ["evict d", "evict b", "evict c", "evict a"]);
     let mut urgent = started(Settings { deadline: Some(at(60)), ..notice() }, pods());
-    let order: Vec<String> = said(&urgent.step(T0)).iter().map(|said| said[..7].to_owned()).collect();
+    let order: Vec<String> = requests(&urgent.step(T0)).iter().map(|requests| requests[..7].to_owned()).collect();
     assert_eq!(order, ["evict c", "evict a", "evict b"], "the longest grace first");
 }
 
@@ -94,9 +94,9 @@ fn step_skips_daemon_sets_or_evicts_them_after_their_group() {
     assert!(drain.is_done());
     let settings = Settings { daemon_sets: DaemonSets::Drain, ..notice() };
     let mut drain = started(settings, vec![daemon.clone(), pod("z")]);
-    assert_eq!(said(&drain.step(T0)), ["evict z"]);
+    assert_eq!(requests(&drain.step(T0)), ["evict z"]);
     drain.reply(T0, "z", &Reply::Gone);
-    assert_eq!(said(&drain.step(T0)), ["list", "evict d"]);
+    assert_eq!(requests(&drain.step(T0)), ["list", "evict d"]);
 }
 
 #[test]
@@ -121,18 +121,18 @@ fn outcomes_report_the_reason_when_a_pod_is_skipped() {
 #[test]
 fn step_retries_a_blocked_pod_and_deletes_it_at_the_switch() {
     let mut drain = started(notice(), vec![pod("a")]);
-    assert_eq!(said(&drain.step(T0)), ["evict a"]);
+    assert_eq!(requests(&drain.step(T0)), ["evict a"]);
     drain.reply(T0, "a", &Reply::Blocked { retry_after: None, budget: None });
     assert_eq!(drain.progress().blocked, 1);
     let next = drain.poll_timeout(T0).map(|next| next.since(T0));
     assert_eq!(next, Some(Duration::from_millis(100)));
     assert!(drain.step(T0).is_empty());
-    assert_eq!(said(&drain.step(at(1))), ["evict a"]);
+    assert_eq!(requests(&drain.step(at(1))), ["evict a"]);
     drain.reply(at(1), "a", &Reply::Blocked { retry_after: Some(Duration::from_secs(600)), budget: None });
     // 120 s minus 10 s of reserve minus the pod's own 20 s.
     assert_eq!(drain.poll_timeout(at(1)), Some(at(90)));
     assert!(drain.step(at(89)).is_empty());
-    assert_eq!(said(&drain.step(at(90))), ["delete a 20"]);
+    assert_eq!(requests(&drain.step(at(90))), ["delete a 20"]);
     drain.reply(at(90), "a", &Reply::Accepted);
     drain.pods(at(91), vec![]);
     assert!(drain.is_done());
@@ -146,7 +146,7 @@ fn step_respects_retry_after_before_the_switch() {
     drain.reply(T0, "a", &Reply::Blocked { retry_after: Some(Duration::from_secs(40)), budget: None });
     assert_eq!(drain.poll_timeout(T0), Some(at(40)));
     assert!(drain.step(at(39)).is_empty());
-    assert_eq!(said(&drain.step(at(40))), ["evict a"]);
+    assert_eq!(requests(&drain.step(at(40))), ["evict a"]);
 }
 
 #[test]
@@ -172,16 +172,16 @@ fn retry_delays_grow_and_respect_their_bounds() {
 fn step_limits_the_grace_when_it_exceeds_the_deadline() {
     let long = PodOnNode { grace_seconds: 600, ..pod("a") };
     let mut drain = started(notice(), vec![long]);
-    assert_eq!(said(&drain.step(T0)), ["evict a 110"]);
+    assert_eq!(requests(&drain.step(T0)), ["evict a 110"]);
     drain.reply(T0, "a", &Reply::Unreachable);
-    assert_eq!(said(&drain.step(at(80))), ["delete a 30"], "the cap of 30 s sets the switch");
+    assert_eq!(requests(&drain.step(at(80))), ["delete a 30"], "the cap of 30 s sets the switch");
 }
 
 #[test]
 fn step_forces_no_pod_when_there_is_no_deadline() {
     let held = PodOnNode { do_not_disrupt: true, ..pod("h") };
     let mut drain = started(Settings::for_termination(None, 1), vec![held, pod("a")]);
-    assert_eq!(said(&drain.step(T0)), ["evict a"]);
+    assert_eq!(requests(&drain.step(T0)), ["evict a"]);
     drain.reply(T0, "a", &Reply::Accepted);
     drain.pods(T0, vec![PodOnNode { do_not_disrupt: true, ..pod("h") }]);
     assert!(drain.step(at(100_000)).is_empty());
@@ -195,13 +195,13 @@ fn step_deletes_do_not_disrupt_pods_at_the_switch() {
     let mut drain = started(notice(), vec![held]);
     assert!(drain.step(T0).is_empty());
     assert_eq!(drain.poll_timeout(T0), Some(at(90)));
-    assert_eq!(said(&drain.step(at(90))), ["delete h 20"]);
+    assert_eq!(requests(&drain.step(at(90))), ["delete h 20"]);
 }
 
 #[test]
 fn step_deletes_with_one_second_when_the_deadline_passed() {
     let mut drain = started(Settings::for_termination(Some(T0), 1), vec![pod("a")]);
-    assert_eq!(said(&drain.step(at(30))), ["delete a 1"]);
+    assert_eq!(requests(&drain.step(at(30))), ["delete a 1"]);
 }
 
 #[test]
@@ -210,14 +210,14 @@ fn tighten_moves_the_deadline_earlier_only() {
     drain.tighten(at(500));
     assert_eq!(drain.settings().deadline, Some(at(120)));
     drain.tighten(at(30));
-    assert_eq!(said(&drain.step(T0)), ["delete a 20"], "the switch of the new deadline is now");
+    assert_eq!(requests(&drain.step(T0)), ["delete a 20"], "the switch of the new deadline is now");
 }
 
 #[test]
 fn step_shortens_a_deletion_once_when_it_outlasts_the_deadline() {
     let leaving = deleting(pod("a"), at(600));
     let mut drain = started(notice(), vec![leaving.clone()]);
-    assert_eq!(said(&drain.step(T0)), ["delete a 20"]);
+    assert_eq!(requests(&drain.step(T0)), ["delete a 20"]);
     drain.reply(T0, "a", &Reply::Accepted);
     drain.pods(at(1), vec![leaving]);
     assert!(drain.step(at(1)).is_empty());
@@ -225,7 +225,7 @@ fn step_shortens_a_deletion_once_when_it_outlasts_the_deadline() {
     let mut drain = started(notice(), vec![in_time]);
     assert!(drain.step(T0).is_empty(), "it ends in time by itself");
     drain.tighten(at(50));
-    assert_eq!(said(&drain.step(T0)), ["delete b 20"], "not any more");
+    assert_eq!(requests(&drain.step(T0)), ["delete b 20"], "not any more");
 }
 
 /// A node has five minutes. A pod with a grace period of five minutes is deleted immediately, one with a grace period of one
@@ -235,15 +235,15 @@ fn step_gives_each_pod_its_grace_within_the_deadline() {
     let long = PodOnNode { grace_seconds: 300, ..pod("long") };
     let short = PodOnNode { grace_seconds: 60, ..pod("short") };
     let mut drain = started(Settings::for_termination(Some(at(300)), 1), vec![long, short.clone()]);
-    assert_eq!(said(&drain.step(T0)), ["delete long 300", "evict short"]);
+    assert_eq!(requests(&drain.step(T0)), ["delete long 300", "evict short"]);
     drain.reply(T0, "long", &Reply::Accepted);
     drain.reply(T0, "short", &Reply::Blocked { retry_after: Some(Duration::from_secs(900)), budget: None });
     let endless = PodOnNode { do_not_disrupt: true, grace_seconds: 6000, ..deleting(pod("endless"), at(6000)) };
     drain.pods(at(90), vec![short, endless]);
-    assert_eq!(said(&drain.step(at(90))), ["delete endless 210"]);
+    assert_eq!(requests(&drain.step(at(90))), ["delete endless 210"]);
     drain.reply(at(90), "endless", &Reply::Accepted);
     assert!(drain.step(at(239)).is_empty());
-    assert_eq!(said(&drain.step(at(240))), ["delete short 60"]);
+    assert_eq!(requests(&drain.step(at(240))), ["delete short 60"]);
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn step_requests_a_list_when_the_reply_is_forbidden() {
     assert_eq!(drain.step(T0).len(), 2);
     drain.reply(T0, "a", &Reply::Forbidden);
     assert_eq!(drain.poll_timeout(T0), Some(T0));
-    assert_eq!(said(&drain.step(T0)), ["list"]);
+    assert_eq!(requests(&drain.step(T0)), ["list"]);
     assert!(drain.step(T0).is_empty());
     drain.pods(T0, vec![pod("b")]);
     drain.reply(T0, "b", &Reply::ServerError);
@@ -263,17 +263,17 @@ fn step_requests_a_list_when_the_reply_is_forbidden() {
 fn step_requests_a_list_until_it_arrives_when_a_pod_is_gone() {
     for reply in [Reply::Gone, Reply::Recreated] {
         let mut drain = started(notice(), vec![pod("a")]);
-        assert_eq!(said(&drain.step(T0)), ["evict a"]);
+        assert_eq!(requests(&drain.step(T0)), ["evict a"]);
         drain.reply(T0, "a", &reply);
         assert!(!drain.is_done(), "it may have been bound a moment ago");
-        assert_eq!(said(&drain.step(T0)), ["list"]);
+        assert_eq!(requests(&drain.step(T0)), ["list"]);
         assert_eq!(drain.poll_timeout(T0), Some(at(10)));
         assert!(drain.step(at(9)).is_empty() && !drain.is_done());
-        assert_eq!(said(&drain.step(at(10))), ["list"], "the first one never came");
+        assert_eq!(requests(&drain.step(at(10))), ["list"], "the first one never came");
         drain.pods(at(11), vec![pod("a")]);
-        assert_eq!(said(&drain.step(at(11))), ["evict a"]);
+        assert_eq!(requests(&drain.step(at(11))), ["evict a"]);
         drain.reply(at(11), "a", &reply);
-        assert_eq!(said(&drain.step(at(11))), ["list"]);
+        assert_eq!(requests(&drain.step(at(11))), ["list"]);
         drain.pods(at(11), vec![]);
         assert!(drain.is_done());
     }
@@ -285,11 +285,11 @@ fn step_requests_a_list_when_an_eviction_has_no_effect() {
     assert_eq!(drain.step(T0).len(), 1);
     drain.reply(T0, "a", &Reply::Accepted);
     assert_eq!(drain.poll_timeout(T0), Some(at(10)));
-    assert_eq!(said(&drain.step(at(10))), ["list"]);
+    assert_eq!(requests(&drain.step(at(10))), ["list"]);
     assert!(drain.step(at(10)).is_empty());
     assert_eq!(drain.poll_timeout(at(11)), Some(at(20)));
     drain.pods(at(11), vec![pod("a")]);
-    assert_eq!(said(&drain.step(at(11))), ["evict a"]);
+    assert_eq!(requests(&drain.step(at(11))), ["evict a"]);
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn resume_waits_for_a_list_and_infers_outcomes_from_it() {
     drain.resume(at(1));
     assert!(drain.step(at(1)).is_empty());
     drain.pods(at(2), vec![deleting(pod("a"), at(20)), pod("b")]);
-    assert_eq!(said(&drain.step(at(2))), ["evict b"], "a was evicted before the restart, c is gone");
+    assert_eq!(requests(&drain.step(at(2))), ["evict b"], "a was evicted before the restart, c is gone");
     let outcomes: Vec<_> = drain.outcomes(at(2)).map(|(_, outcome)| outcome).collect();
     assert_eq!(outcomes, [Some(PodOutcome::Evicted), None, Some(PodOutcome::Evicted)]);
 }
@@ -309,12 +309,16 @@ fn doubt_requests_a_list_before_any_eviction() {
     let mut drain = started(notice(), vec![pod("a"), pod("b")]);
     assert_eq!(drain.step(T0).len(), 2);
     drain.mark_outdated(at(60));
-    assert_eq!(said(&drain.step(at(60))), ["list"]);
+    assert_eq!(requests(&drain.step(at(60))), ["list"]);
     drain.reply(at(60), "a", &Reply::Accepted);
     assert_eq!(drain.poll_timeout(at(60)), Some(at(70)));
-    assert_eq!(said(&drain.step(at(70))), ["list"], "the first one never came");
+    assert_eq!(requests(&drain.step(at(70))), ["list"], "the first one never came");
     drain.pods(at(71), vec![pod("a"), deleting(pod("b"), at(80))]);
-    assert_eq!(said(&drain.step(at(71))), ["evict a"], "an answer from before the gap tells nothing, the list does");
+    assert_eq!(
+        requests(&drain.step(at(71))),
+        ["evict a"],
+        "an answer from before the gap tells nothing, the list does"
+    );
 }
 
 #[test]
@@ -324,7 +328,7 @@ fn hold_suspends_requests_and_wants_still_reports_them() {
     assert!(drain.step(T0).is_empty() && drain.has_due_requests(T0));
     assert_eq!(drain.poll_timeout(T0), None, "who holds it knows when to come back");
     drain.hold(false);
-    assert_eq!(said(&drain.step(T0)), ["evict a"]);
+    assert_eq!(requests(&drain.step(T0)), ["evict a"]);
     assert!(!drain.has_due_requests(T0));
 }
 
@@ -354,7 +358,7 @@ fn drain_keeps_the_phase_of_its_list_in_the_journal() {
         let phase = ["listed", "relist", "listing"].map(|key| journal[key].as_bool());
         assert_eq!(phase, [Some(expected.0), Some(expected.1), Some(expected.2)]);
         assert_eq!(journal["held"], listed);
-        assert_eq!(said(&drain.step(T0)), if relist { vec!["list"] } else { vec![] }, "{expected:?}");
+        assert_eq!(requests(&drain.step(T0)), if relist { vec!["list"] } else { vec![] }, "{expected:?}");
     }
 }
 

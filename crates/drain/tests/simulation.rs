@@ -149,7 +149,7 @@ fn any_script(hangs: f64, faults: bool) -> impl Strategy<Value = Script> {
 }
 
 /// Generates a change of the request during the drain: another deadline, none, or a withdrawal.
-fn any_turn() -> impl Strategy<Value = (Millis, Event)> {
+fn any_event() -> impl Strategy<Value = (Millis, Event)> {
     let deadline = prop_oneof![
         3 => (0_u64..150).prop_map(|seconds| Some(order(Some(T0 + Duration::from_secs(seconds))))),
         1 => Just(Some(order(None))),
@@ -182,10 +182,10 @@ proptest! {
     #[test]
     fn requests_respect_the_rules_when_orders_change(
         script in any_script(0.1, true),
-        turns in proptest::collection::vec(any_turn(), 1..4),
+        events in proptest::collection::vec(any_event(), 1..4),
     ) {
         let mut script = script;
-        script.events.extend(turns);
+        script.events.extend(events);
         script.events.sort_by_key(|(at, _)| *at);
         script.run();
     }

@@ -80,8 +80,8 @@ fn parse_reports_line_field_and_fix_when_a_value_is_invalid() {
     ];
     for (text, field, cure) in rows {
         let error = parse(&text).unwrap_err();
-        let said = error.to_string();
-        assert!(said.contains("line ") && said.contains(field) && said.contains(cure), "{text}: {said}");
+        let message = error.to_string();
+        assert!(message.contains("line ") && message.contains(field) && message.contains(cure), "{text}: {message}");
         assert!(error.source().is_none());
     }
 }
@@ -124,12 +124,12 @@ fn parse_reads_drain_settings_and_rejects_invalid_ones() {
         ("lead: 3s", "lead"),
     ] {
         let error = parse(&format!("drain: {{{field}}}\n")).unwrap_err();
-        let mut said = error.to_string();
+        let mut message = error.to_string();
         let mut source = error.source();
         while let Some(cause) = source {
-            said = format!("{said}: {cause}");
+            message = format!("{message}: {cause}");
             source = cause.source();
         }
-        assert!(said.contains(cure), "{field}: {said}");
+        assert!(message.contains(cure), "{field}: {message}");
     }
 }

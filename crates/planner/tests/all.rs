@@ -7,8 +7,8 @@ mod canonical;
 #[path = "plans/clusters.rs"]
 mod clusters;
 mod inventory;
-mod laws;
 mod packing;
 mod plans;
+mod properties;
 mod requirements;
 mod rotation;

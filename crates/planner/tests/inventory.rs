@@ -37,8 +37,8 @@ fn differences_doc_names_only_existing_scenarios() {
     let names: Vec<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
     assert!(names.len() >= 10, "only {names:?} are named");
     for name in names {
-        let story = folder().join(format!("{name}.txt"));
-        assert!(story.is_file() || folder().join(name).is_dir(), "there is no story {name}");
+        let scenario = folder().join(format!("{name}.txt"));
+        assert!(scenario.is_file() || folder().join(name).is_dir(), "there is no scenario {name}");
     }
 }
 

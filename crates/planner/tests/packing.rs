@@ -213,8 +213,8 @@ fn check_reports_each_invalid_resize() {
     sizing.as_mut().unwrap().containers[0].requested.memory = requested;
     assert_eq!(findings(&snapshot, &decided), "", "what stays may be under a floor that has risen");
 
-    type Spoil = fn(&mut Snapshot, &mut Plan);
-    let rows: [(bool, &str, Spoil); 15] = [
+    type Mutation = fn(&mut Snapshot, &mut Plan);
+    let rows: [(bool, &str, Mutation); 15] = [
         (true, "changes nothing", |_, plan| plan.resizes[0].containers.clear()),
         (true, "and nothing was", |snapshot, _| {
             Arc::make_mut(&mut snapshot.nodes[0]).usage.as_mut().unwrap().pressed = None;
@@ -243,9 +243,9 @@ fn check_reports_each_invalid_resize() {
             Arc::make_mut(&mut snapshot.nodes[0]).used.set(Resources::CPU, 3000);
         }),
     ];
-    for (is_pressed, expected, spoil) in rows {
+    for (is_pressed, expected, mutate) in rows {
         let (mut snapshot, mut plan) = lowered(is_pressed);
-        spoil(&mut snapshot, &mut plan);
+        mutate(&mut snapshot, &mut plan);
         let found = findings(&snapshot, &plan);
         assert!(found.contains(expected), "{expected}: {found:?}");
     }

@@ -3,14 +3,14 @@
 
 #[path = "plans/findings.rs"]
 mod findings;
+#[path = "plans/invalid_launches.rs"]
+mod invalid_launches;
+#[path = "plans/invalid_moves.rs"]
+mod invalid_moves;
 #[path = "plans/large.rs"]
 mod large;
 #[path = "plans/split.rs"]
 mod split;
-#[path = "plans/spoilt.rs"]
-mod spoilt;
-#[path = "plans/spoilt_moves.rs"]
-mod spoilt_moves;
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ fn only(snapshot: &Snapshot, pod: usize) -> Snapshot {
 }
 
 /// Returns launches of one type for one pod, built without the solver, for each of the pod's alternatives.
-fn by_hand(snapshot: &Snapshot, pod: usize) -> Vec<Plan> {
+fn candidate_plans(snapshot: &Snapshot, pod: usize) -> Vec<Plan> {
     let shape = &snapshot.shapes[snapshot.pods[pod].shape];
     let terms = if shape.affinity.is_empty() { vec![Vec::new()] } else { shape.affinity.clone() };
     let mut plans = Vec::new();
@@ -80,8 +80,8 @@ fn by_hand(snapshot: &Snapshot, pod: usize) -> Vec<Plan> {
 }
 
 /// Reports whether a plan for one pod passes validation.
-fn passes(alone: &Snapshot, by_hand: Plan) -> bool {
-    let mut plan = by_hand;
+fn passes(alone: &Snapshot, candidate_plans: Plan) -> bool {
+    let mut plan = candidate_plans;
     plan.report.pods = vec![PodVerdict::Launch { launch: 0, why: PlacementReason::Opened, dropped: Vec::new() }];
     check(alone, &plan).is_empty()
 }
@@ -150,9 +150,9 @@ proptest! {
         let decided = plan(&snapshot);
         for (pod, verdict) in decided.report.pods.iter().enumerate() {
             let PodVerdict::Unschedulable { pools } = verdict else { continue };
-            let said = |miss: &UnschedulableReason| matches!(miss, UnschedulableReason::Limit { .. } | UnschedulableReason::MinValues { .. });
+            let is_limit = |miss: &UnschedulableReason| matches!(miss, UnschedulableReason::Limit { .. } | UnschedulableReason::MinValues { .. });
             prop_assert_eq!(pools.len(), snapshot.pools.len());
-            for miss in pools.iter().filter(|it| said(&it.miss)) {
+            for miss in pools.iter().filter(|it| is_limit(&it.miss)) {
                 let pool = snapshot.pools.iter().find(|it| it.name == miss.pool).unwrap();
                 prop_assert!(pool.limits.is_some() || pool.requirements.iter().any(|it| it.min_values.is_some()));
             }
@@ -161,7 +161,7 @@ proptest! {
                 plan.launches[0].pods = vec![0];
                 plan
             };
-            for candidate in by_hand(&snapshot, pod).into_iter().map(mine) {
+            for candidate in candidate_plans(&snapshot, pod).into_iter().map(mine) {
                 let shown = format!("{:?}", candidate.launches);
                 prop_assert!(!passes(&alone, candidate), "{} would do for {}", shown, snapshot.pods[pod].name);
             }

@@ -25,7 +25,7 @@ const WORKLOADS: usize = 200;
 const TYPES: usize = 700;
 const ZONES: [&str; 3] = ["a", "b", "c"];
 
-struct World {
+struct Fixture {
     pods: Vec<Arc<Pod>>,
     nodes: Vec<Arc<Node>>,
     claims: Vec<Arc<NodeClaim>>,
@@ -44,18 +44,18 @@ fn main() {
         "nodes", "pods", "first ms", "again ms", "shapes", "bytes a pod"
     );
     for nodes in [500, 5_000] {
-        let mut world = World::of(nodes);
+        let mut fixture = Fixture::of(nodes);
         let before = resident();
         let mut memory = SnapshotCache::default();
         let started = on_cpu();
-        let first = memory.build(&world.input());
+        let first = memory.build(&fixture.input());
         let first_took = on_cpu() - started;
-        let bytes = resident().saturating_sub(before) / world.pods.len();
+        let bytes = resident().saturating_sub(before) / fixture.pods.len();
         let mut times: Vec<Duration> = (0..RUNS)
             .map(|run| {
-                world.change(run);
+                fixture.change(run);
                 let started = on_cpu();
-                let built = memory.build(&black_box(world.input()));
+                let built = memory.build(&black_box(fixture.input()));
                 let took = on_cpu() - started;
                 drop(black_box(built));
                 took
@@ -65,7 +65,7 @@ fn main() {
         let again = times[RUNS / 2].as_secs_f64() * 1000.0;
         let shapes = first.snapshot.nodes.iter().flat_map(|node| &node.pods).map(|pod| Arc::as_ptr(&pod.shape));
         let shapes = shapes.collect::<std::collections::BTreeSet<_>>().len();
-        let pods = world.pods.len();
+        let pods = fixture.pods.len();
         println!("{nodes:>8} {pods:>8} {:>10} {again:>10.1} {shapes:>8} {bytes:>12}", first_took.as_millis());
     }
 }
@@ -86,7 +86,7 @@ fn read<T: DeserializeOwned>(value: Value) -> Arc<T> {
     Arc::new(serde_json::from_value(value).unwrap())
 }
 
-impl World {
+impl Fixture {
     fn of(nodes: usize) -> Self {
         let mut pods: Vec<Arc<Pod>> =
             (0..nodes * PODS_ON_A_NODE).map(|number| pod(number, number % nodes, number / nodes)).collect();

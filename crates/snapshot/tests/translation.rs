@@ -3,12 +3,12 @@
 
 #[path = "translation/buffers.rs"]
 mod buffers;
+#[path = "translation/cache.rs"]
+mod cache;
 #[path = "translation/disruption.rs"]
 mod disruption;
 #[path = "translation/faults.rs"]
 mod faults;
-#[path = "translation/memory.rs"]
-mod memory;
 #[path = "translation/mixes.rs"]
 mod mixes;
 #[path = "translation/nodes.rs"]
@@ -57,8 +57,8 @@ fn planner_labels_equal_the_labels_of_the_api() {
         (planner::label::ON_DEMAND_BASE, api::annotation::ON_DEMAND_BASE),
         (planner::label::SPOT_SHARE, api::annotation::SPOT_SHARE),
     ];
-    for (own, said) in rows {
-        assert_eq!(own, said);
+    for (own, expected_text) in rows {
+        assert_eq!(own, expected_text);
     }
     let well_known = Cluster::default().build().snapshot.policy.well_known;
     assert!(well_known.contains(api::label::ZONE) && well_known.contains(api::label::INSTANCE_CPU));
@@ -277,8 +277,8 @@ fn ignored_reason_is_a_plain_sentence() {
     let error = VolumeError::ClassMissing { class: "fast".to_owned() };
     let volume = ignored(IgnoredReason::Volume { claim: "default/data".to_owned(), error });
     assert!(!opted_out.deserves_event() && volume.deserves_event());
-    let said = "volume claim default/data has storage class fast, which does not exist: create it";
-    assert_eq!(volume.reason.to_string(), said);
+    let expected_text = "volume claim default/data has storage class fast, which does not exist: create it";
+    assert_eq!(volume.reason.to_string(), expected_text);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use drain::{Action, Millis, PodOnNode, Reply};
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::Verdict;
+use crate::ParseResult;
 use crate::sentence;
 
 /// Instance id of every test.
@@ -39,7 +39,7 @@ pub(crate) fn node() -> Arc<Node> {
     Arc::clone(&NODE)
 }
 
-pub(crate) fn check(bytes: &[u8]) -> Verdict {
+pub(crate) fn check(bytes: &[u8]) -> ParseResult {
     let journal = match Journal::parse(bytes) {
         Ok(journal) => journal,
         Err(error) => return sentence::refused(&error),
@@ -50,32 +50,32 @@ pub(crate) fn check(bytes: &[u8]) -> Verdict {
     for journal in [journal, ours, rebooted] {
         carried_on(journal);
     }
-    Verdict::Accepted
+    ParseResult::Accepted
 }
 
 /// Asserts that an agent with this journal continues, at any time, with and without its pods.
 fn carried_on(journal: Journal) {
     let before = written(&journal).len();
     let start = journal.anchor.and_then(|anchor| u64::try_from(anchor).ok()).map_or(NOON, Millis);
-    let mut life = Lifecycle::new("node", journal, start);
+    let mut lifecycle = Lifecycle::new("node", journal, start);
     for seconds in [0, 1, 30, 3_600, 1_000_000] {
         let now = start + Duration::from_secs(seconds);
-        life.take(Input::Node(Some(Node::clone(&node()))), now);
-        let acts = life.step(now);
-        acts.iter().for_each(|act| answer(&mut life, act, now));
-        let _ = (life.summary(), life.poll_timeout(now));
+        lifecycle.take(Input::Node(Some(Node::clone(&node()))), now);
+        let acts = lifecycle.step(now);
+        acts.iter().for_each(|act| answer(&mut lifecycle, act, now));
+        let _ = (lifecycle.summary(), lifecycle.poll_timeout(now));
     }
-    let after = written(life.journal());
+    let after = written(lifecycle.journal());
     assert!(after.len() < before + GROWTH, "{before} bytes became {}", after.len());
-    assert_eq!(Journal::parse(&after).ok().as_ref(), Some(life.journal()));
+    assert_eq!(Journal::parse(&after).ok().as_ref(), Some(lifecycle.journal()));
 }
 
 /// Responds to an action: writes succeed, the node has one pod, and its budget refuses the eviction.
-fn answer(life: &mut Lifecycle, act: &AgentAction, now: Millis) {
+fn answer(lifecycle: &mut Lifecycle, act: &AgentAction, now: Millis) {
     let answer = match act {
         AgentAction::PatchNode(_) => Input::NodeWritten(true),
         AgentAction::PatchStatus(_) => Input::StatusWritten(true),
-        AgentAction::CreateEvent(tiding) => Input::EventWritten(tiding.key.clone(), true),
+        AgentAction::CreateEvent(event) => Input::EventWritten(event.key.clone(), true),
         AgentAction::Complete(_) => Input::Completed(true),
         AgentAction::ReadNode(_) => Input::NodeRead(now, Some(Node::clone(&node()))),
         AgentAction::ReadAttachment { volume, .. } => Input::Detached(volume.clone()),
@@ -85,7 +85,7 @@ fn answer(life: &mut Lifecycle, act: &AgentAction, now: Millis) {
         }
         AgentAction::Save | AgentAction::Yield => return,
     };
-    life.take(answer, now);
+    lifecycle.take(answer, now);
 }
 
 fn pod() -> PodOnNode {

@@ -6,15 +6,15 @@ use std::path::Path;
 use agent::cluster::{Access, Credentials, Material, credential};
 use serde_json::{Value, json};
 
-use crate::Verdict;
+use crate::ParseResult;
 use crate::journal::HOURS;
 use crate::sentence;
 
 const ROOT: &str = "/srv/machine";
 
-pub(crate) fn check(bytes: &[u8]) -> Verdict {
+pub(crate) fn check(bytes: &[u8]) -> ParseResult {
     printed(bytes);
-    let Ok(text) = std::str::from_utf8(bytes) else { return Verdict::Refused("no text".to_owned()) };
+    let Ok(text) = std::str::from_utf8(bytes) else { return ParseResult::Refused("no text".to_owned()) };
     match Access::parse(Path::new(ROOT), text) {
         Ok(access) => {
             sentence::hold(&access.server());
@@ -24,7 +24,7 @@ pub(crate) fn check(bytes: &[u8]) -> Verdict {
             }
             let again = Access::parse(Path::new(ROOT), &written(&access));
             assert_eq!(again.as_ref(), Ok(&access), "{}", written(&access));
-            Verdict::Accepted
+            ParseResult::Accepted
         }
         Err(problem) => sentence::refused_with(problem),
     }

@@ -13,7 +13,7 @@ mod user_data;
 
 /// Result of a parser for the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ParseResult {
     /// Valid input.
     Accepted,
     /// Invalid input, with the error message.
@@ -26,7 +26,7 @@ pub struct Target {
     /// Name of the target and of its folder below `corpus`.
     pub name: &'static str,
     /// Parses the bytes and checks the invariants; panics on a violation.
-    pub check: fn(&[u8]) -> Verdict,
+    pub check: fn(&[u8]) -> ParseResult,
 }
 
 /// Parsers of all input from outside the program.

@@ -13,16 +13,16 @@ use agent::run::journal::Journal;
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use serde_json::json;
 
-use crate::Verdict;
+use crate::ParseResult;
 use crate::journal::{HOURS, INSTANCE, NOON, node};
 use crate::sentence;
 
 /// Longest identifier: longer than any name, state or code of EC2.
-const WORD: usize = 64;
+const MAX_TOKEN: usize = 64;
 /// Highest number of bytes in a patch or journal. etcd accepts a Node of 1.5 MB, and the Node has other content too.
 const STATEMENT: usize = 32 * 1024;
 
-pub(crate) fn check(bytes: &[u8]) -> Verdict {
+pub(crate) fn check(bytes: &[u8]) -> ParseResult {
     let words = [plain_text(bytes), credentials::role_name(bytes)];
     for word in words.iter().flatten() {
         assert!(!word.is_empty() && !word.contains(char::is_control), "{word:?}");
@@ -30,9 +30,9 @@ pub(crate) fn check(bytes: &[u8]) -> Verdict {
     let mut accepted = words.iter().any(Option::is_some);
     accepted |= identity(bytes) | role(bytes);
     for item in Item::ALL {
-        accepted |= item.read(bytes).is_some_and(|said| noticed(NoticeReading { value: said, date: None }));
+        accepted |= item.read(bytes).is_some_and(|message| noticed(NoticeReading { value: message, date: None }));
     }
-    if accepted { Verdict::Accepted } else { Verdict::Refused("nothing that metadata says".to_owned()) }
+    if accepted { ParseResult::Accepted } else { ParseResult::Refused("nothing that metadata says".to_owned()) }
 }
 
 /// Checks the identity document, whose fields become parts of names, paths and host names.
@@ -40,7 +40,7 @@ fn identity(bytes: &[u8]) -> bool {
     let Some(read) = IdentityDocument::read(bytes) else { return false };
     for word in [&read.instance_id, &read.instance_type, &read.region, &read.availability_zone] {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
-        assert!(!word.is_empty() && word.len() <= WORD && word.chars().all(plain), "{word:?}");
+        assert!(!word.is_empty() && word.len() <= MAX_TOKEN && word.chars().all(plain), "{word:?}");
     }
     true
 }
@@ -66,27 +66,27 @@ fn role(bytes: &[u8]) -> bool {
 
 /// Checks that a notice is stored once and remembered, and that the resulting patches of the Node can be written.
 fn noticed(reading: NoticeReading) -> bool {
-    let mut ledger = NoticeStore::default();
-    ledger.read(&reading, WallOffset::default(), NOON);
-    let taken = ledger.clone();
-    assert!(!ledger.read(&reading, WallOffset::default(), NOON), "the same said twice is no news: {reading:?}");
-    assert_eq!(ledger, taken);
-    let mut life = Lifecycle::new("node", Journal::new(INSTANCE, None), NOON);
-    life.take(Input::Node(Some(Node::clone(&node()))), NOON);
-    life.take(Input::Reading(reading), NOON);
+    let mut store = NoticeStore::default();
+    store.read(&reading, WallOffset::default(), NOON);
+    let taken = store.clone();
+    assert!(!store.read(&reading, WallOffset::default(), NOON), "the same said twice is no news: {reading:?}");
+    assert_eq!(store, taken);
+    let mut lifecycle = Lifecycle::new("node", Journal::new(INSTANCE, None), NOON);
+    lifecycle.take(Input::Node(Some(Node::clone(&node()))), NOON);
+    lifecycle.take(Input::Reading(reading), NOON);
     for seconds in [0, 1, 60, 3600, 86_400] {
         let now = NOON + Duration::from_secs(seconds);
-        life.step(now).iter().for_each(writable);
+        lifecycle.step(now).iter().for_each(writable);
     }
-    let journal = json!(life.journal()).to_string();
+    let journal = json!(lifecycle.journal()).to_string();
     assert!(journal.len() < STATEMENT, "the journal has {} bytes", journal.len());
-    assert_eq!(Journal::parse(journal.as_bytes()).ok().as_ref(), Some(life.journal()));
+    assert_eq!(Journal::parse(journal.as_bytes()).ok().as_ref(), Some(lifecycle.journal()));
     true
 }
 
 fn writable(act: &AgentAction) {
     match act {
-        AgentAction::CreateEvent(tiding) => sentence::hold(&tiding.message),
+        AgentAction::CreateEvent(event) => sentence::hold(&event.message),
         AgentAction::PatchNode(patch) | AgentAction::PatchStatus(patch) => assert!(patch.to_string().len() < STATEMENT),
         _ => {}
     }

@@ -14,11 +14,11 @@ use machine::nodeconfig::{self, NodeConfig, NodeConfigError};
 use machine::userdata::UserData;
 use serde::Serialize;
 
-use crate::Verdict;
+use crate::ParseResult;
 use crate::sentence;
 
-pub(crate) fn check(bytes: &[u8]) -> Verdict {
-    let Ok(text) = std::str::from_utf8(bytes) else { return Verdict::Refused("no text".to_owned()) };
+pub(crate) fn check(bytes: &[u8]) -> ParseResult {
+    let Ok(text) = std::str::from_utf8(bytes) else { return ParseResult::Refused("no text".to_owned()) };
     let strict = nodeconfig::parse_strict(text);
     match nodeconfig::parse(text) {
         Ok(read) => {
@@ -63,8 +63,8 @@ fn named(error: &NodeConfigError, text: &str) {
 }
 
 /// Plans the bootstrap on a current machine and on an old one.
-fn followed(config: &NodeConfig) -> Verdict {
-    let mut verdict = Verdict::Accepted;
+fn followed(config: &NodeConfig) -> ParseResult {
+    let mut result = ParseResult::Accepted;
     for facts in [today(config), long_ago(config)] {
         match plan(&facts) {
             Ok(planned) => {
@@ -73,11 +73,11 @@ fn followed(config: &NodeConfig) -> Verdict {
             }
             Err(error) => {
                 named(&error, "");
-                verdict = sentence::refused(&error);
+                result = sentence::refused(&error);
             }
         }
     }
-    verdict
+    result
 }
 
 /// Asserts that a plan is valid: its files are in permitted places, and each has the syntax of its format.

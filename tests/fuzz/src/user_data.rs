@@ -5,16 +5,16 @@ use machine::mime::{self, Part};
 use machine::nodeconfig;
 use machine::userdata::{self, AmiFamily, Bootstrap, LIMIT, NODE_CONFIG_TYPE, UserData, UserDataError};
 
-use crate::Verdict;
+use crate::ParseResult;
 use crate::node_config::yaml;
 use crate::sentence;
 
 /// Name of the controller's cluster.
 const CLUSTER: &str = "the-controllers-own";
 
-pub(crate) fn check(bytes: &[u8]) -> Verdict {
+pub(crate) fn check(bytes: &[u8]) -> ParseResult {
     parts_survive(bytes);
-    the_controllers_word_counts(bytes);
+    rendered_settings_take_effect(bytes);
     let agent_alone = userdata::parse_agent(bytes);
     match userdata::parse(bytes) {
         Ok(read) => {
@@ -22,7 +22,7 @@ pub(crate) fn check(bytes: &[u8]) -> Verdict {
             assert_eq!(agent_alone.as_ref(), Ok(&read.agent), "both ways of reading find the same settings");
             read.warnings.iter().for_each(|warning| sentence::hold(warning));
             assert_eq!(again(&read), Ok((read.config, read.agent)));
-            Verdict::Accepted
+            ParseResult::Accepted
         }
         Err(error) => sentence::refused(&error),
     }
@@ -46,7 +46,7 @@ fn parts_survive(bytes: &[u8]) {
 
 /// Asserts that a document that the controller renders from any `spec.userData` names the cluster to join. The only exception
 /// is a part of the user that cannot be parsed. The document must also contain the user's text.
-fn the_controllers_word_counts(bytes: &[u8]) {
+fn rendered_settings_take_effect(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     others_name_the_cluster(text);
     let Some(document) = rendered(AmiFamily::Al2023, text, None) else { return };
@@ -70,15 +70,15 @@ fn others_name_the_cluster(text: &str) {
     for family in [AmiFamily::Al2, AmiFamily::Windows2022, AmiFamily::Bottlerocket] {
         assert!(rendered(family, text, None).is_none_or(|document| document.contains(CLUSTER)), "{family:?}");
     }
-    let told = "units: [kubelet.service]\n";
-    if let Some(document) = rendered(AmiFamily::Bottlerocket, text, Some(told)) {
-        assert_eq!(userdata::parse_agent(document.as_bytes()), Ok(agent::parse(told).ok()), "{document}");
+    let settings_text = "units: [kubelet.service]\n";
+    if let Some(document) = rendered(AmiFamily::Bottlerocket, text, Some(settings_text)) {
+        assert_eq!(userdata::parse_agent(document.as_bytes()), Ok(agent::parse(settings_text).ok()), "{document}");
     }
 }
 
 /// Renders the document of a family; returns `None` if the user's text is refused, and checks the error message.
 fn rendered(family: AmiFamily, text: &str, agent: Option<&str>) -> Option<String> {
-    let wish = Bootstrap {
+    let bootstrap = Bootstrap {
         cluster_name: CLUSTER.to_owned(),
         cluster_endpoint: "https://example.com".to_owned(),
         cluster_ca: "Y2VydGlmaWNhdGVBdXRob3JpdHk=".to_owned(),
@@ -87,7 +87,7 @@ fn rendered(family: AmiFamily, text: &str, agent: Option<&str>) -> Option<String
         agent: agent.map(str::to_owned),
         ..Bootstrap::default()
     };
-    match userdata::render(family, &wish) {
+    match userdata::render(family, &bootstrap) {
         Ok(document) => {
             assert!(document.text.len() <= LIMIT);
             Some(document.text)

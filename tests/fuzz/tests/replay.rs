@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use fuzz::{TARGETS, Target, Verdict};
+use fuzz::{ParseResult, TARGETS, Target};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
@@ -25,15 +25,15 @@ fn check_returns_the_verdict_named_by_each_corpus_file() {
     for target in TARGETS {
         let mut counts = BTreeMap::new();
         for (name, bytes) in corpus(target) {
-            let verdict = (target.check)(&bytes);
+            let result = (target.check)(&bytes);
             let kind = name.split('-').next().unwrap_or_default().to_owned();
             let fits = match kind.as_str() {
-                "good" => verdict == Verdict::Accepted,
-                "bad" => matches!(verdict, Verdict::Refused(_)),
+                "good" => result == ParseResult::Accepted,
+                "bad" => matches!(result, ParseResult::Refused(_)),
                 "found" => true,
                 other => panic!("{}/{name}: what is {other}?", target.name),
             };
-            assert!(fits, "{}/{name}: {verdict:?}", target.name);
+            assert!(fits, "{}/{name}: {result:?}", target.name);
             *counts.entry(kind).or_insert(0) += 1;
         }
         assert!(counts.contains_key("good") && counts.contains_key("bad"), "{}: {counts:?}", target.name);

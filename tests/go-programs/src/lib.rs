@@ -1,5 +1,5 @@
-//! Programs that tests run and that are built from Go modules, once, into the cache: parts of Kubernetes, peers, judges.
-//! A crate of its own, so that the agent's tests and the peers need not build the world for it.
+//! Programs that tests run and that are built from Go modules, once, into the cache: parts of Kubernetes, peers, linters.
+//! A crate of its own, so that the agent's tests and the peers need not build the testbed for it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -160,9 +160,9 @@ func (o objects) existing() []client.Object {
 	return found
 }
 
-// cluster is Karpenter's cluster state, told of each object as its watches would tell it. Its API server is empty:
+// cluster is Karpenter's cluster state, which receives each object as from its watches. Its API server is empty:
 // the state asks it for the pods of each node, the stand-in answers by going through all pods there are, and for a
-// large cluster that takes minutes; the pods are told one by one instead.
+// large cluster that takes minutes; the pods are sent one by one instead.
 func (o objects) cluster(ctx context.Context) (*state.Cluster, error) {
 	kube := fakeclient.NewClientBuilder().WithIndex(&corev1.Pod{}, "spec.nodeName", nodeOf).Build()
 	cluster := state.NewCluster(clock.RealClock{}, kube, fake.NewCloudProvider())

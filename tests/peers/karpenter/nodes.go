@@ -98,7 +98,7 @@ func (n *existing) fill(percent int, draw func() *corev1.Pod) {
 	}
 }
 
-// takes says whether the pod may run here and the node stays at most this full with it.
+// takes reports whether the pod may run here and the node stays at most this full with it.
 func (n *existing) takes(p *corev1.Pod, percent int) bool {
 	architecture := p.Spec.NodeSelector[corev1.LabelArchStable]
 	if architecture != "" && architecture != n.node.Labels[corev1.LabelArchStable] {

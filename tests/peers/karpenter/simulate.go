@@ -30,7 +30,7 @@ import (
 )
 
 // simulated is the line on stdout: what it took to find out for some nodes, each by itself, where their pods could go.
-// NeedNoOther counts those whose pods have room on the other nodes.
+// NeedNoOther counts those whose pods fit on the other nodes.
 type simulated struct {
 	Workload      string `json:"workload"`
 	Nodes         int    `json:"nodes"`

@@ -68,7 +68,7 @@ func preferencesWorkload() workload {
 
 // existingWorkload has 5,000 diverse pods pending beside nodes that are between a tenth and nine tenths full of
 // generic pods; every tenth node also runs one of the pods that exclude each other. The nodes are small, so that 500
-// have no room for all pods and 2,000 do. The pods on the nodes carry the labels that the pending pods spread by.
+// have no capacity for all pods and 2,000 do. The pods on the nodes carry the labels that the pending pods spread by.
 func existingWorkload(count int) workload {
 	types := benchmarkTypes()
 	w := workload{types: types, pods: diversePods(newDraws(), 5000)}
@@ -86,7 +86,7 @@ func existingWorkload(count int) workload {
 }
 
 // pendingWorkload has 33,000 pods of 50 shapes, 660 of each and none with a topology, beside 2,000 nodes that are
-// between three and nine tenths full, and 700 types of either architecture from 1 to 192 CPUs. The nodes have room for
+// between three and nine tenths full, and 700 types of either architecture from 1 to 192 CPUs. The nodes have capacity for
 // most of the pods, not for all.
 func pendingWorkload() workload {
 	w := workload{types: assortedTypes()}

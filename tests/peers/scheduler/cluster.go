@@ -17,7 +17,7 @@ type cluster struct {
 	Bound []v1.Pod `json:"bound"`
 	// DaemonSets put a pod on each node that lacks one, as their controller would, before anything else is placed.
 	DaemonSets []appsv1.DaemonSet `json:"daemonSets"`
-	// Pods are the placements to judge, in the order in which kube-scheduler is said to be able to make them.
+	// Pods are the placements to check, in the order in which kube-scheduler is said to be able to make them.
 	Pods []placement `json:"pods"`
 	// Pending are pods that are said to have no place on any existing node.
 	Pending []v1.Pod `json:"pending"`
@@ -41,8 +41,8 @@ type placement struct {
 	Node string `json:"node"`
 }
 
-// verdict is one line of output.
-type verdict struct {
+// caseResult is one line of output.
+type caseResult struct {
 	Seed    uint64 `json:"seed"`
 	Variant string `json:"variant"`
 	// Disagreements are placements, or DaemonSet pods of planned nodes, that kube-scheduler would not make.

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// feed is an informer that is told of objects by hand, in this goroutine. A watch would tell the scheduler the same
-// things a moment later, and the referee would have to wait for each of them.
+// feed is an informer that receives objects by calls, in this goroutine. A watch would send the scheduler the same
+// things a moment later, and the oracle would have to wait for each of them.
 type feed struct {
 	cache.SharedIndexInformer
 	handlers []cache.ResourceEventHandler
@@ -37,7 +37,7 @@ func newFeeds(factory informers.SharedInformerFactory) *feeds {
 	}
 }
 
-// newFeed takes the informer's place in the factory: whoever asks for this kind first decides what it is made of.
+// newFeed takes the informer's place in the factory: the first caller for this kind decides its implementation.
 func newFeed(factory informers.SharedInformerFactory, kind runtime.Object) *feed {
 	indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	own := &feed{SharedIndexInformer: cache.NewSharedIndexInformer(&cache.ListWatch{}, kind, 0, indexers)}
@@ -62,7 +62,7 @@ func (f *feed) AddEventHandlerWithOptions(
 	return f.AddEventHandler(handler)
 }
 
-// add tells of a new object.
+// add sends a new object.
 func (f *feed) add(object runtime.Object) error {
 	if key, _ := cache.MetaNamespaceKeyFunc(object); f.known(key) {
 		return fmt.Errorf("two objects of type %T are called %s", object, key)
@@ -76,7 +76,7 @@ func (f *feed) add(object runtime.Object) error {
 	return nil
 }
 
-// update tells of an object's new version.
+// update sends an object's new version.
 func (f *feed) update(before, after runtime.Object) error {
 	if err := f.GetIndexer().Update(after); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (f *feed) update(before, after runtime.Object) error {
 	return nil
 }
 
-// clear tells that every object is gone.
+// clear removes every object.
 func (f *feed) clear() error {
 	for _, object := range f.GetIndexer().List() {
 		if err := f.GetIndexer().Delete(object); err != nil {

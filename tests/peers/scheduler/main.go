@@ -1,6 +1,6 @@
-// Command scheduler-referee lets the real kube-scheduler judge placements that Kerf's planner made.
+// Command scheduler-oracle checks with the real kube-scheduler the placements that Kerf's planner made.
 //
-// It reads JSON Lines on standard input, one cluster a line (type cluster), and writes one verdict a line (type verdict).
+// It reads JSON Lines on standard input, one cluster a line (type cluster), and writes one result a line (type caseResult).
 // Nothing is scheduled: for each placement the default profile's PreFilter and Filter plugins are asked about that one
 // node, against the state that the earlier placements left.
 package main
@@ -26,7 +26,7 @@ func main() {
 	klog.SetOutput(io.Discard)
 
 	if err := run(os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "scheduler-referee: "+err.Error())
+		fmt.Fprintln(os.Stderr, "scheduler-oracle: "+err.Error())
 		os.Exit(1)
 	}
 }
@@ -34,7 +34,7 @@ func main() {
 func run(in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	referee, err := newReferee(ctx)
+	oracle, err := newOracle(ctx)
 	if err != nil {
 		return err
 	}
@@ -47,11 +47,11 @@ func run(in io.Reader, out io.Writer) error {
 		} else if err != nil {
 			return fmt.Errorf("a line that is not a cluster: %w", err)
 		}
-		verdict, err := referee.judge(ctx, &given)
+		caseResult, err := oracle.check(ctx, &given)
 		if err != nil {
 			return fmt.Errorf("cluster of seed %d: %w", given.Seed, err)
 		}
-		if err := answers.Encode(verdict); err != nil {
+		if err := answers.Encode(caseResult); err != nil {
 			return err
 		}
 	}

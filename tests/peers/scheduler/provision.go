@@ -10,7 +10,7 @@ import (
 
 // settle binds the claims of a pod that has just got its node, as the provisioner that waited for that pod would: each
 // gets a new volume that can be reached only from the node's zone.
-func (r *referee) settle(pod *v1.Pod, on *v1.Node) error {
+func (r *oracle) settle(pod *v1.Pod, on *v1.Node) error {
 	for i := range pod.Spec.Volumes {
 		name := claimName(pod, &pod.Spec.Volumes[i])
 		if name == "" {
@@ -40,7 +40,7 @@ func claimName(pod *v1.Pod, source *v1.Volume) string {
 	return ""
 }
 
-func (r *referee) provision(claim *v1.PersistentVolumeClaim, on *v1.Node) error {
+func (r *oracle) provision(claim *v1.PersistentVolumeClaim, on *v1.Node) error {
 	if claim.Spec.StorageClassName == nil {
 		return fmt.Errorf("claim %s/%s is not bound and has no class", claim.Namespace, claim.Name)
 	}

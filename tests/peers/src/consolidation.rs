@@ -74,7 +74,7 @@ pub fn measure(folder: &Path, karpenter: &Karpenter, candidates: usize) -> anyho
 impl Pass {
     fn over(snapshot: &Snapshot) -> anyhow::Result<Self> {
         let (plan, took) = fastest(|| planner::plan(snapshot));
-        judged(snapshot, &plan)?;
+        ensure_complete(snapshot, &plan)?;
         checked("consolidation", snapshot, &plan)?;
         let counted = allocation_counter::measure(|| drop(planner::plan(snapshot)));
         let going = plan.moves.iter().map(|it| it.nodes.len()).sum();
@@ -83,7 +83,7 @@ impl Pass {
 }
 
 /// Checks that every node has a verdict, and that none was postponed.
-fn judged(snapshot: &Snapshot, plan: &Plan) -> anyhow::Result<()> {
+fn ensure_complete(snapshot: &Snapshot, plan: &Plan) -> anyhow::Result<()> {
     let (nodes, verdicts) = (snapshot.nodes.len(), &plan.report.nodes);
     ensure!(verdicts.len() == nodes, "{} verdicts for {nodes} nodes", verdicts.len());
     let postponed = verdicts.iter().filter(|(_, verdict)| *verdict == NodeVerdict::Postponed).count();
@@ -145,13 +145,13 @@ mod tests {
     fn pass_fails_when_a_node_has_no_verdict_or_is_postponed() {
         let named = |name: &str| Arc::new(Node { name: name.to_owned(), ..Node::default() });
         let snapshot = Snapshot { nodes: vec![named("one"), named("two")], ..Snapshot::default() };
-        let told = |verdicts: Vec<NodeVerdict>| {
+        let checked = |verdicts: Vec<NodeVerdict>| {
             let nodes = ["one", "two"].map(str::to_owned).into_iter().zip(verdicts).collect();
-            judged(&snapshot, &Plan { report: Report { nodes, ..Report::default() }, ..Plan::default() })
+            ensure_complete(&snapshot, &Plan { report: Report { nodes, ..Report::default() }, ..Plan::default() })
         };
-        assert!(told(vec![NodeVerdict::Leaving, NodeVerdict::NotInitialized]).is_ok());
-        assert!(told(vec![NodeVerdict::Leaving]).unwrap_err().to_string().contains("1 verdicts for 2 nodes"));
-        let late = told(vec![NodeVerdict::Leaving, NodeVerdict::Postponed]).unwrap_err();
+        assert!(checked(vec![NodeVerdict::Leaving, NodeVerdict::NotInitialized]).is_ok());
+        assert!(checked(vec![NodeVerdict::Leaving]).unwrap_err().to_string().contains("1 verdicts for 2 nodes"));
+        let late = checked(vec![NodeVerdict::Leaving, NodeVerdict::Postponed]).unwrap_err();
         assert!(late.to_string().contains("the turn of 1 nodes"), "{late}");
     }
 }

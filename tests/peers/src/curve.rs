@@ -22,7 +22,7 @@ pub struct Curve {
 
 /// Notable snapshot, with the time for its plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct TimedSnapshot {
     /// Description of the snapshot.
     pub about: String,
     /// Number of pending pods.
@@ -37,7 +37,7 @@ pub struct Told {
 #[must_use]
 pub fn curve(pods: &[usize], shapes: &[usize]) -> Curve {
     let point = |pods: usize, shapes: usize| {
-        (shapes <= pods).then(|| tell("", &Workload::empty().plain(pods, shapes).finish()).took)
+        (shapes <= pods).then(|| measure("", &Workload::empty().plain(pods, shapes).finish()).took)
     };
     let row = |pods: &usize| (*pods, shapes.iter().map(|shapes| point(*pods, *shapes)).collect());
     Curve { shapes: shapes.to_vec(), rows: pods.iter().map(row).collect() }
@@ -46,24 +46,24 @@ pub fn curve(pods: &[usize], shapes: &[usize]) -> Curve {
 /// Measures the cost of unschedulable pods: `pods` of 100 shapes alone, with half as many unschedulable ones, and with a
 /// NodePool that is at its limit.
 #[must_use]
-pub fn strangers(pods: usize) -> Vec<Told> {
+pub fn strangers(pods: usize) -> Vec<TimedSnapshot> {
     let placeable = || Workload::empty().plain(pods, 100.min(pods));
     let lost = pods / 2;
     vec![
-        tell("alone", &placeable().finish()),
-        tell(
+        measure("alone", &placeable().finish()),
+        measure(
             &format!("beside {lost} pods of 50 shapes that fit nowhere"),
             &placeable().with_unplaceable(lost, 50).finish(),
         ),
-        tell(
+        measure(
             &format!("beside {lost} pods of {lost} shapes that fit nowhere"),
             &placeable().with_unplaceable(lost, lost).finish(),
         ),
-        tell("beside a pool of greater weight that is at its limit", &placeable().with_full_pool().finish()),
+        measure("beside a pool of greater weight that is at its limit", &placeable().with_full_pool().finish()),
     ]
 }
 
-fn tell(about: &str, snapshot: &Snapshot) -> Told {
+fn measure(about: &str, snapshot: &Snapshot) -> TimedSnapshot {
     let (plan, took) = fastest(|| planner::plan(snapshot));
-    Told { about: about.to_owned(), pods: snapshot.pods.len(), scheduled: plan.report.order.len(), took }
+    TimedSnapshot { about: about.to_owned(), pods: snapshot.pods.len(), scheduled: plan.report.order.len(), took }
 }

@@ -36,7 +36,7 @@ pub struct Bounded {
 ///
 /// # Errors
 /// Returns an error if an object cannot be generated, or if an invariant was broken.
-pub fn play(setup: &Setup, size: Size, bounded: bool) -> anyhow::Result<(Simulation, Option<Bounded>)> {
+pub fn simulate(setup: &Setup, size: Size, bounded: bool) -> anyhow::Result<(Simulation, Option<Bounded>)> {
     let mut simulation = Simulation::new(setup)?;
     day(setup.seed, size, START).into_iter().for_each(|(at, event): (i64, Event)| simulation.at(at, event));
     let (mut least, mut first) = (0.0, 0.0);
@@ -75,7 +75,7 @@ fn unbound(snapshot: &Snapshot) -> Snapshot {
 
 /// Returns the totals of a day in a few lines.
 #[must_use]
-pub fn told(simulation: &Simulation, bounded: Option<Bounded>, size: Size) -> String {
+pub fn describe(simulation: &Simulation, bounded: Option<Bounded>, size: Size) -> String {
     let share = bounded.map(|it| {
         let over = it.cost / it.least;
         format!(

@@ -59,7 +59,7 @@ pub struct Cost {
 pub fn give_back(nodes: usize) -> anyhow::Result<Span> {
     // One pod per workload: replicas of one workload are placed together, so scaling it to half would leave empty nodes.
     let apps = apps(nodes * 7, 1, 500);
-    let play = |peer| {
+    let simulate = |peer| {
         // Nodes are filled one after the other, so the removal of every second workload would leave every second node empty.
         let leaves = |(number, app): (usize, &App)| {
             let turn = number / nodes;
@@ -68,7 +68,7 @@ pub fn give_back(nodes: usize) -> anyhow::Result<Span> {
         let half = apps.iter().enumerate().filter_map(leaves).collect();
         Played::new("xlarge", &apps, half, peer, HOUR)
     };
-    let (ours, peer) = (play(false)?, play(true)?);
+    let (ours, peer) = (simulate(false)?, simulate(true)?);
     // A tenth of the remaining nodes at a time, each for as long as its pods take to stop, until the cluster counts as
     // consolidated.
     let mut left = ours.before;
@@ -87,8 +87,8 @@ pub fn give_back(nodes: usize) -> anyhow::Result<Span> {
 /// Returns the errors of [`give_back`].
 pub fn drift(nodes: usize) -> anyhow::Result<Span> {
     let apps = apps(40, nodes / 40, 1_500);
-    let play = |peer| Played::new("large", &apps, vec![Event::Drift(1)], peer, 3 * HOUR);
-    let (ours, peer) = (play(false)?, play(true)?);
+    let simulate = |peer| Played::new("large", &apps, vec![Event::Drift(1)], peer, 3 * HOUR);
+    let (ours, peer) = (simulate(false)?, simulate(true)?);
     // A tenth of all nodes at a time; initialized replacements count as well.
     let waves = i64::try_from(ours.before.div_ceil(ours.before.div_ceil(9).max(1)))?;
     Ok(span(&ours, &peer, waves * (BOOTS + STOPS)))

@@ -11,13 +11,13 @@ use crate::compare::{Answer, answer, checked, theirs};
 use crate::fixture;
 use crate::karpenter::Karpenter;
 
-/// Column headings for the lines of [`Judged`].
+/// Column headings for the lines of [`PricedWorkload`].
 pub const HEADING: &str =
     "workload             bound $/h   kerf $/h  over   (at best)  nodes  plan ms  bound s  rounds  karpenter";
 
 /// Line of one workload.
 #[derive(Clone, Debug)]
-pub struct Judged {
+pub struct PricedWorkload {
     /// Name of the workload.
     pub name: String,
     /// Description of the workload.
@@ -36,7 +36,12 @@ pub struct Judged {
 ///
 /// # Errors
 /// Returns an error if the fixture cannot be read, if a pod is unschedulable, or if Kerf's plan fails its validation.
-pub fn judge(name: &str, about: &str, folder: &Path, karpenter: Option<&Karpenter>) -> anyhow::Result<Judged> {
+pub fn compare_price(
+    name: &str,
+    about: &str,
+    folder: &Path,
+    karpenter: Option<&Karpenter>,
+) -> anyhow::Result<PricedWorkload> {
     let snapshot = fixture::read(folder)?;
     let started = Instant::now();
     let plan = planner::plan(&snapshot);
@@ -48,10 +53,10 @@ pub fn judge(name: &str, about: &str, folder: &Path, karpenter: Option<&Karpente
     let bound = bound::of_snapshot(&snapshot)?;
     let bounded = started.elapsed();
     let peer = karpenter.map(|karpenter| theirs(&karpenter.solve(folder)?)).transpose()?;
-    Ok(Judged { name: name.to_owned(), about: about.to_owned(), bound, ours, peer, bounded })
+    Ok(PricedWorkload { name: name.to_owned(), about: about.to_owned(), bound, ours, peer, bounded })
 }
 
-impl Judged {
+impl PricedWorkload {
     /// Returns the cost divided by the proven bound.
     #[must_use]
     pub fn over(&self) -> f64 {
@@ -66,7 +71,7 @@ impl Judged {
     }
 }
 
-impl fmt::Display for Judged {
+impl fmt::Display for PricedWorkload {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             out,

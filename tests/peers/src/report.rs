@@ -15,9 +15,9 @@ use serde::Serialize;
 
 use crate::bound::Bound;
 use crate::compare::Compared;
-use crate::curve::{Curve, Told};
+use crate::curve::{Curve, TimedSnapshot};
 use crate::memory::Measured;
-use crate::price::Judged;
+use crate::price::PricedWorkload;
 
 pub use agent::Agent;
 pub use disruption::Disruption;
@@ -36,13 +36,13 @@ pub struct Report {
     /// Both planners on the fixtures of Karpenter's benchmark and similar ones.
     pub compared: Vec<Compared>,
     /// Cost of fleets, compared with the lower bound.
-    pub judged: Vec<Judged>,
+    pub priced: Vec<PricedWorkload>,
     /// Memory and time of a large snapshot.
     pub memory: Measured,
     /// Planning time by pods and shapes.
     pub curve: Curve,
     /// Planning time with unschedulable pods.
-    pub strangers: Vec<Told>,
+    pub strangers: Vec<TimedSnapshot>,
     /// Results for disruption.
     pub disruption: Disruption,
     /// Results for the agent.
@@ -81,7 +81,7 @@ impl Report {
         let seconds = |it: &Compared| {
             Measure::beside(it.name.clone(), it.ours.took.as_secs_f64(), it.peer.took.as_secs_f64(), "s")
         };
-        let over = |it: &Judged| {
+        let over = |it: &PricedWorkload| {
             let name = format!("cost-over-bound/{}", it.name);
             match it.peer_over() {
                 Some(peer) => Measure::beside(name, it.over(), peer, OVER),
@@ -90,7 +90,7 @@ impl Report {
         };
         let pods = self.memory.size.pods;
         let mut all: Vec<Measure> = self.compared.iter().map(seconds).collect();
-        all.extend(self.judged.iter().map(over));
+        all.extend(self.priced.iter().map(over));
         all.push(Measure::alone(format!("memory-{pods}-pods"), mebibytes(self.memory.bytes), "MiB"));
         all.push(Measure::alone(format!("snapshot-{pods}-pods"), self.memory.again.as_secs_f64(), "s"));
         all
@@ -115,7 +115,7 @@ impl Report {
         writeln!(page, "other on the same machine in the same run, never at the same time.\n")?;
         write!(page, "{}", self.machine)?;
         self.write_compared(page)?;
-        self.write_judged(page)?;
+        self.write_priced(page)?;
         self.write_curve(page)?;
         self.write_memory(page)?;
         write!(page, "{}{}", self.disruption, self.agent)
@@ -181,7 +181,7 @@ impl Report {
         Ok(())
     }
 
-    fn write_judged(&self, page: &mut String) -> fmt::Result {
+    fn write_priced(&self, page: &mut String) -> fmt::Result {
         writeln!(page, "\n## Cost of the fleet, over a lower bound\n")?;
         for line in [
             "EC2's types in three zones of us-east-1 at on-demand list prices. No fleet can cost less than the bound, which",
@@ -197,7 +197,7 @@ impl Report {
             "| workload | bound $/h | Kerf $/h | over the bound | Karpenter $/h | over the bound | nodes: Kerf | Karpenter |"
         )?;
         writeln!(page, "|---|---|---|---|---|---|---|---|")?;
-        for it in &self.judged {
+        for it in &self.priced {
             let peer = match (it.peer, it.peer_over()) {
                 (Some(peer), Some(over)) => {
                     [format!("{:.4}", peer.dollars), format!("{over:.4}"), peer.launched.to_string()]
@@ -221,10 +221,10 @@ impl Report {
                 peer[2],
             )?;
         }
-        let ours = mean(self.judged.iter().map(Judged::over));
-        let peer = mean(self.judged.iter().filter_map(Judged::peer_over));
+        let ours = mean(self.priced.iter().map(PricedWorkload::over));
+        let peer = mean(self.priced.iter().filter_map(PricedWorkload::peer_over));
         writeln!(page, "| mean | | | {ours:.4} | | {peer:.4} | | |\n")?;
-        for it in &self.judged {
+        for it in &self.priced {
             writeln!(page, "- **{}**: {}.", it.name, it.about)?;
         }
         Ok(())

@@ -64,7 +64,7 @@ fn bound(names: &[&str]) -> anyhow::Result<()> {
     for workload in chosen(names) {
         let folder = fixtures().join(workload.name);
         workload.write(&folder)?;
-        println!("{}", price::judge(workload.name, workload.about, &folder, None)?);
+        println!("{}", price::compare_price(workload.name, workload.about, &folder, None)?);
     }
     Ok(())
 }
@@ -93,17 +93,17 @@ fn taking_away() -> anyhow::Result<Disruption> {
         println!("{day:?}");
         days.push(day);
     }
-    let (_, bound) = daily::play(&Setup::default(), daily::SIZE, true)?;
-    let told =
+    let (_, bound) = daily::simulate(&Setup::default(), daily::SIZE, true)?;
+    let outcome =
         Disruption { consolidation: Some(consolidation), give_back: Some(give_back), drift: Some(drift), days, bound };
-    write(&results().join("disruption.json"), &(serde_json::to_string_pretty(&told.measures())? + "\n"))?;
-    Ok(told)
+    write(&results().join("disruption.json"), &(serde_json::to_string_pretty(&outcome.measures())? + "\n"))?;
+    Ok(outcome)
 }
 
 fn whole_day(seed: &str) -> anyhow::Result<()> {
     let seed = seed.parse().with_context(|| format!("{seed:?} is no seed: write a whole number"))?;
-    let (mut simulation, bounded) = daily::play(&Setup { seed, ..Setup::default() }, daily::SIZE, true)?;
-    println!("{}", daily::told(&simulation, bounded, daily::SIZE));
+    let (mut simulation, bounded) = daily::simulate(&Setup { seed, ..Setup::default() }, daily::SIZE, true)?;
+    println!("{}", daily::describe(&simulation, bounded, daily::SIZE));
     let left_over = verdict::left_over(&mut simulation)?;
     anyhow::ensure!(left_over.is_empty(), "in the end these have no place: {}", left_over.join(", "));
     let broken = verdict::broken(&simulation);
@@ -113,8 +113,8 @@ fn whole_day(seed: &str) -> anyhow::Result<()> {
 }
 
 fn pictures() -> anyhow::Result<()> {
-    let (simulation, _) = daily::play(&Setup::default(), daily::CALM, false)?;
-    println!("{}", daily::told(&simulation, None, daily::CALM));
+    let (simulation, _) = daily::simulate(&Setup::default(), daily::CALM, false)?;
+    println!("{}", daily::describe(&simulation, None, daily::CALM));
     daily::draw(&simulation, &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures"))
 }
 
@@ -128,21 +128,21 @@ fn full() -> anyhow::Result<()> {
         println!("{name}: {:?} against {:?}, {:.0} times faster", one.ours.took, one.peer.took, one.ratio());
         compared.push(one);
     }
-    let mut judged = Vec::new();
+    let mut priced = Vec::new();
     println!("{}", price::HEADING);
     for workload in workloads::all() {
         let folder = fixtures().join(workload.name);
         workload.write(&folder)?;
-        let one = price::judge(workload.name, workload.about, &folder, Some(&karpenter))?;
+        let one = price::compare_price(workload.name, workload.about, &folder, Some(&karpenter))?;
         println!("{one}");
-        judged.push(one);
+        priced.push(one);
     }
     let memory = memory::measure(Size { nodes: 5_000, pods: 100_000, owners: 500 })?;
     let curve = curve::curve(&[1_000, 3_000, 10_000, 30_000, 100_000], &[1, 10, 100, 1_000]);
     let strangers = curve::strangers(10_000);
     let disruption = taking_away()?;
     let agent = Agent::read(&results())?;
-    let report = Report { machine, compared, judged, memory, curve, strangers, disruption, agent };
+    let report = Report { machine, compared, priced, memory, curve, strangers, disruption, agent };
     let measures = report.measures();
     measures.iter().for_each(print);
     write(&results().join("planner.json"), &(serde_json::to_string_pretty(&measures)? + "\n"))?;
@@ -167,11 +167,11 @@ pub fn quick(folder: &Path) -> anyhow::Result<Vec<Measure>> {
     let machine = Machine::here("make peers");
     let karpenter = Karpenter::find()?;
     let compared = vec![compare::compare("diverse-1000", &folder.join("diverse-1000"), &karpenter)?];
-    let mut judged = Vec::new();
+    let mut priced = Vec::new();
     for workload in workloads::all().iter().filter(|it| it.name == "small-and-large") {
         let folder = folder.join(workload.name);
         workload.write(&folder)?;
-        judged.push(price::judge(workload.name, workload.about, &folder, Some(&karpenter))?);
+        priced.push(price::compare_price(workload.name, workload.about, &folder, Some(&karpenter))?);
     }
     let memory = memory::measure(Size { nodes: 50, pods: 1_000, owners: 20 })?;
     let (curve, strangers) = (curve::curve(&[100, 1_000], &[1, 10, 1_000]), curve::strangers(200));
@@ -179,7 +179,7 @@ pub fn quick(folder: &Path) -> anyhow::Result<Vec<Measure>> {
     let consolidation = Some(consolidation::measure(&folder.join("settled-50"), &karpenter, 3)?);
     let disruption = Disruption { consolidation, give_back, ..Disruption::default() };
     let agent = Agent::default();
-    let report = Report { machine, compared, judged, memory, curve, strangers, disruption, agent };
+    let report = Report { machine, compared, priced, memory, curve, strangers, disruption, agent };
     write(&folder.join("disruption.json"), &serde_json::to_string_pretty(&report.disruption.measures())?)?;
     write(&folder.join("planner.json"), &serde_json::to_string_pretty(&report.measures())?)?;
     write(&folder.join("performance.md"), &report.page())?;

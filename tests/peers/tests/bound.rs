@@ -19,7 +19,7 @@ fn market(items: &[(u32, u32, u32, bool)], machines: &[(u32, u32, u32)]) -> Mark
     let machine = |(price, cpu, memory): &(u32, u32, u32)| Machine {
         name: format!("{price}-{cpu}-{memory}"),
         price: f64::from(*price),
-        room: vec![f64::from(*cpu), f64::from(*memory)],
+        allocatable: vec![f64::from(*cpu), f64::from(*memory)],
         takes: vec![true; items.len()],
     };
     Market { items: items.iter().map(item).collect(), machines: machines.iter().map(machine).collect() }
@@ -39,18 +39,18 @@ fn fillings(market: &Market, machine: &Machine) -> Vec<Vec<u32>> {
     let used = |counts: &[u32], dimension: usize| -> f64 {
         market.items.iter().zip(counts).map(|(item, count)| item.needs[dimension] * f64::from(*count)).sum()
     };
-    all.retain(|counts| (0..2).all(|dimension| used(counts, dimension) <= machine.room[dimension]));
+    all.retain(|counts| (0..2).all(|dimension| used(counts, dimension) <= machine.allocatable[dimension]));
     all
 }
 
 /// Returns every filling of every node, with the price of the node.
-fn ways(market: &Market) -> Vec<(f64, Vec<u32>)> {
+fn weighted_fillings(market: &Market) -> Vec<(f64, Vec<u32>)> {
     let machines = market.machines.iter();
     machines.flat_map(|it| fillings(market, it).into_iter().map(|counts| (it.price, counts))).collect()
 }
 
 /// Returns the cost of the cheapest fleet, by exhaustive search.
-fn cheapest(ways: &[(f64, Vec<u32>)], wanted: Vec<u32>, known: &mut BTreeMap<Vec<u32>, f64>) -> f64 {
+fn cheapest(weighted_fillings: &[(f64, Vec<u32>)], wanted: Vec<u32>, known: &mut BTreeMap<Vec<u32>, f64>) -> f64 {
     if wanted.iter().all(|count| *count == 0) {
         return 0.0;
     }
@@ -58,23 +58,23 @@ fn cheapest(ways: &[(f64, Vec<u32>)], wanted: Vec<u32>, known: &mut BTreeMap<Vec
         return *price;
     }
     let mut best = f64::INFINITY;
-    for (price, counts) in ways {
+    for (price, counts) in weighted_fillings {
         let left: Vec<u32> = wanted.iter().zip(counts).map(|(wanted, count)| wanted.saturating_sub(*count)).collect();
         if left != wanted {
-            best = best.min(price + cheapest(ways, left, known));
+            best = best.min(price + cheapest(weighted_fillings, left, known));
         }
     }
     known.insert(wanted, best);
     best
 }
 
-/// Returns the optimum of the linear program over all fillings at once.
-fn relaxed(market: &Market, ways: &[(f64, Vec<u32>)]) -> f64 {
+/// Returns the optimum of the linear program over all weighted_fillings at once.
+fn relaxed(market: &Market, weighted_fillings: &[(f64, Vec<u32>)]) -> f64 {
     let mut variables = ProblemVariables::new();
     let worths: Vec<Variable> = market.items.iter().map(|_| variables.add(variable().min(0.0))).collect();
     let total: Expression = worths.iter().zip(&market.items).map(|(worth, item)| *worth * item.count).sum();
     let mut program = variables.maximise(total.clone()).using(clarabel);
-    for (price, counts) in ways {
+    for (price, counts) in weighted_fillings {
         let worth: Expression = worths.iter().zip(counts).map(|(worth, count)| *worth * f64::from(*count)).sum();
         program = program.with(constraint!(worth <= *price));
     }
@@ -101,11 +101,11 @@ proptest! {
     fn bound_is_the_fractional_optimum_when_the_market_is_tiny(items in items(3, 3), machines in machines(3)) {
         let all = market(&items, &machines);
         let bound = of_market(&all.clone().reduced().unwrap()).unwrap();
-        let ways = ways(&all);
+        let weighted_fillings = weighted_fillings(&all);
         let wanted = all.items.iter().map(|item| item.count as u32).collect();
-        let best = cheapest(&ways, wanted, &mut BTreeMap::new());
+        let best = cheapest(&weighted_fillings, wanted, &mut BTreeMap::new());
         prop_assert!(bound.dollars <= best * (1.0 + SLACK), "bound {} above the optimum {best}", bound.dollars);
-        let fractions = relaxed(&all, &ways);
+        let fractions = relaxed(&all, &weighted_fillings);
         prop_assert!(bound.ceiling >= fractions * (1.0 - SLACK), "ceiling {} below {fractions}", bound.ceiling);
         prop_assert!(bound.is_close(), "{bound:?}");
         prop_assert!(bound.dollars <= fractions * (1.0 + SLACK), "bound {} above {fractions}", bound.dollars);
@@ -117,7 +117,7 @@ proptest! {
         let all = market(&items, &machines);
         let bound = within(&all.clone().reduced().unwrap(), rounds).unwrap();
         prop_assert!(bound.rounds <= rounds);
-        let fractions = relaxed(&all, &ways(&all));
+        let fractions = relaxed(&all, &weighted_fillings(&all));
         prop_assert!(bound.dollars <= fractions * (1.0 + SLACK), "bound {} above {fractions}", bound.dollars);
         prop_assert!(bound.ceiling >= fractions * (1.0 - SLACK), "ceiling {} below {fractions}", bound.ceiling);
     }
@@ -133,27 +133,28 @@ proptest! {
 
 /// Places pods in random order, each on the first node with enough capacity, else on a new node of a random sufficient type.
 fn random_fleet(market: &Market, seed: &[u32]) -> f64 {
-    let mut chance = seed.iter().copied().cycle();
+    let mut random = seed.iter().copied().cycle();
     let mut pods: Vec<(u32, usize)> = Vec::new();
     for (position, item) in market.items.iter().enumerate() {
-        pods.extend((0..item.count as u32).filter_map(|_| Some((chance.next()?, position))));
+        pods.extend((0..item.count as u32).filter_map(|_| Some((random.next()?, position))));
     }
     pods.sort_unstable();
     let mut fleet: Vec<(Vec<f64>, Vec<f64>)> = Vec::new();
     let mut cost = 0.0;
     for (_, position) in pods {
         let item = &market.items[position];
-        let fits = |room: &[f64]| item.needs.iter().zip(room).all(|(need, room)| need <= room);
-        let open = fleet.iter().position(|(room, held)| fits(room) && held[position] < item.most);
+        let fits =
+            |allocatable: &[f64]| item.needs.iter().zip(allocatable).all(|(need, allocatable)| need <= allocatable);
+        let open = fleet.iter().position(|(allocatable, held)| fits(allocatable) && held[position] < item.most);
         let place = open.unwrap_or_else(|| {
-            let holding: Vec<&Machine> = market.machines.iter().filter(|machine| fits(&machine.room)).collect();
-            let machine = holding[chance.next().unwrap() as usize % holding.len()];
+            let holding: Vec<&Machine> = market.machines.iter().filter(|machine| fits(&machine.allocatable)).collect();
+            let machine = holding[random.next().unwrap() as usize % holding.len()];
             cost += machine.price;
-            fleet.push((machine.room.clone(), vec![0.0; market.items.len()]));
+            fleet.push((machine.allocatable.clone(), vec![0.0; market.items.len()]));
             fleet.len() - 1
         });
-        let (room, held) = &mut fleet[place];
-        room.iter_mut().zip(&item.needs).for_each(|(room, need)| *room -= need);
+        let (allocatable, held) = &mut fleet[place];
+        allocatable.iter_mut().zip(&item.needs).for_each(|(allocatable, need)| *allocatable -= need);
         held[position] += 1.0;
     }
     cost

@@ -39,7 +39,7 @@ pub struct Outcome {
     /// True if the exit code was 0.
     pub well: bool,
     /// Standard output, followed by standard error.
-    pub said: String,
+    pub output: String,
 }
 
 /// Runs a command in the checkout, without input. Cargo's variables of this crate are removed: build scripts that read them
@@ -52,14 +52,14 @@ pub fn run(command: &mut Command) -> Outcome {
     }
     let output = command.current_dir(root()).stdin(Stdio::null()).output();
     let Output { status, stdout, stderr } = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    Outcome { well: status.success(), said: String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned() }
+    Outcome { well: status.success(), output: String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned() }
 }
 
 /// Runs a command that must succeed, and returns its output.
 pub fn ran(command: &mut Command) -> String {
-    let Outcome { well, said } = run(command);
-    assert!(well, "{command:?}: {said}");
-    said
+    let Outcome { well, output } = run(command);
+    assert!(well, "{command:?}: {output}");
+    output
 }
 
 /// Returns the lines of the code blocks of `language` in a document; lines that end with a backslash are joined.

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use ship::moto::{Moto, REGION};
 use ship::{Outcome, commands, program, ran, root, run};
-use systemd_room::{Layer, System};
+use systemd_container::{Layer, System};
 use tempfile::TempDir;
 
 const SUDO: &str = "#!/bin/sh\nif [ \"$1\" = -E ]; then shift; fi\nexec \"$@\"\n";
@@ -50,10 +50,10 @@ const ATTEMPTS: usize = 5;
 fn patiently<T>(mut attempt: impl FnMut() -> (T, Outcome)) -> (T, Outcome) {
     for number in 1..ATTEMPTS {
         let (made, outcome) = attempt();
-        if outcome.well || !LOST.iter().any(|words| outcome.said.contains(words)) {
+        if outcome.well || !LOST.iter().any(|words| outcome.output.contains(words)) {
             return (made, outcome);
         }
-        eprintln!("Packer's processes lost each other, attempt {number} of {ATTEMPTS}: {}", outcome.said);
+        eprintln!("Packer's processes lost each other, attempt {number} of {ATTEMPTS}: {}", outcome.output);
     }
     attempt()
 }
@@ -81,8 +81,8 @@ fn packer_accepts_each_form_of_the_templates() {
                     format!("variant={variant}"),
                     format!("mode={mode}"),
                 ];
-                let Outcome { well, said } = validate("packer/al2023", &variables);
-                assert!(well, "{variables:?}: {said}");
+                let Outcome { well, output } = validate("packer/al2023", &variables);
+                assert!(well, "{variables:?}: {output}");
             }
         }
         for variant in ["aws-k8s", "aws-k8s-nvidia", "aws-k8s-fips"] {
@@ -92,12 +92,12 @@ fn packer_accepts_each_form_of_the_templates() {
                 format!("architecture={architecture}"),
                 format!("variant={variant}"),
             ];
-            let Outcome { well, said } = validate("packer/bottlerocket", &variables);
-            assert!(well, "{variables:?}: {said}");
+            let Outcome { well, output } = validate("packer/bottlerocket", &variables);
+            assert!(well, "{variables:?}: {output}");
         }
     }
-    let Outcome { well, said } = packer(&["fmt", "-check", "-diff", "-recursive", "packer"]);
-    assert!(well, "{said}");
+    let Outcome { well, output } = packer(&["fmt", "-check", "-diff", "-recursive", "packer"]);
+    assert!(well, "{output}");
 }
 
 #[test]
@@ -113,11 +113,14 @@ fn packer_reports_an_error_when_a_variable_is_invalid() {
         ("packer/bottlerocket", vec!["kubernetes=1.36", "images=[]"], "lists at least one image"),
         ("packer/bottlerocket", vec!["kubernetes=1.36", r#"images=["a b"]"#], "each by its full name"),
     ];
-    for (template, variables, says) in rows {
+    for (template, variables, expected) in rows {
         let variables: Vec<String> = variables.into_iter().map(str::to_owned).collect();
-        let Outcome { well, said } = validate(template, &variables);
-        let line: String = said.replace(['│', '\n'], " ");
-        assert!(!well && line.split_whitespace().collect::<Vec<_>>().join(" ").contains(says), "{variables:?}: {said}");
+        let Outcome { well, output } = validate(template, &variables);
+        let line: String = output.replace(['│', '\n'], " ");
+        assert!(
+            !well && line.split_whitespace().collect::<Vec<_>>().join(" ").contains(expected),
+            "{variables:?}: {output}"
+        );
     }
 }
 
@@ -220,8 +223,8 @@ fn packer_build_creates_an_image_that_the_selectors_find() {
     };
     let program = format!("agent={}", program("agent", "amd64").display());
     let variables = [&program, "mode=bootstrap", "version=1", r#"tags={team="nodes"}"#];
-    let (moto, machine, Outcome { well, said }) = build(&images, boot, "packer/al2023", &variables);
-    assert!(well && said.contains("this machine may become an image, mode bootstrap"), "{said}");
+    let (moto, machine, Outcome { well, output }) = build(&images, boot, "packer/al2023", &variables);
+    assert!(well && output.contains("this machine may become an image, mode bootstrap"), "{output}");
     let image = machine.image();
     let by_name = found(&moto, &[("name", "kerf-al2023-*")]);
     assert!(by_name.contains(&image) && by_name.contains("kerf-al2023-x86_64-standard-1.36-1"), "{by_name}");
@@ -246,8 +249,8 @@ fn packer_build_creates_no_image_when_the_machine_is_invalid() {
         Machine::boot(layer)
     };
     let program = format!("agent={}", program("agent", "amd64").display());
-    let (moto, _, Outcome { well, said }) = build(&images, boot, "packer/al2023", &[&program, "mode=bootstrap"]);
-    assert!(!well && said.contains("it belongs to another node"), "{said}");
+    let (moto, _, Outcome { well, output }) = build(&images, boot, "packer/al2023", &[&program, "mode=bootstrap"]);
+    assert!(!well && output.contains("it belongs to another node"), "{output}");
     assert!(!found(&moto, &[("name", "kerf-al2023-*")]).contains("kerf-al2023-x86_64"));
 }
 
@@ -269,9 +272,9 @@ fn packer_pulls_images_onto_bottlerockets_data_volume() {
     };
     let images = r#"images=["docker.io/library/busybox:1","example.com/team/web@sha256:00"]"#;
     let variables = [images, "registry_user=AWS:word"];
-    let (moto, machine, Outcome { well, said }) = build(&published, boot, "packer/bottlerocket", &variables);
-    assert!(well && said.contains("2 images are on the data volume"), "{said}");
-    assert!(!said.contains("AWS:word"), "a password is no part of a log: {said}");
+    let (moto, machine, Outcome { well, output }) = build(&published, boot, "packer/bottlerocket", &variables);
+    assert!(well && output.contains("2 images are on the data volume"), "{output}");
+    assert!(!output.contains("AWS:word"), "a password is no part of a log: {output}");
     let pulls = fs::read_to_string(machine.system.at("opt/pulls")).unwrap();
     assert_eq!(pulls.lines().count(), 2, "{pulls}");
     assert!(
@@ -306,7 +309,7 @@ fn ami_document_commands_lead_to_a_valid_template() {
         for name in ["GOCACHE", "GOMODCACHE"] {
             shell.env(name, ran(Command::new("go").args(["env", name])).trim());
         }
-        let (_, Outcome { well, said }) = patiently(|| ((), run(&mut shell)));
-        assert!(well && said.contains("The configuration is valid."), "{line}: {said}");
+        let (_, Outcome { well, output }) = patiently(|| ((), run(&mut shell)));
+        assert!(well && output.contains("The configuration is valid."), "{line}: {output}");
     }
 }

@@ -32,8 +32,8 @@ struct Image {
 impl Image {
     fn of(name: &str, program: &Path, architecture: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let Outcome { well, said } = build(name, program, architecture, folder.path());
-        assert!(well, "{said}");
+        let Outcome { well, output } = build(name, program, architecture, folder.path());
+        assert!(well, "{output}");
         let name = format!("{name}-{architecture}");
         let layout = folder.path().join("layout");
         fs::create_dir(&layout).unwrap();
@@ -140,11 +140,11 @@ fn agent(architecture: &str) -> Image {
 fn agent_image_runs_on_amd64() {
     let image = agent("amd64");
     assert_eq!(image.config["config"]["Cmd"], json!(["run"]));
-    let Outcome { well, said } = image.run(&["--version"]);
-    assert!(well && said.starts_with("kerf-agent "), "{said}");
+    let Outcome { well, output } = image.run(&["--version"]);
+    assert!(well && output.starts_with("kerf-agent "), "{output}");
     // The agent searches for the host where Bottlerocket mounts it in a superpowered host container.
-    let Outcome { well, said } = image.run(&["doctor", "--offline"]);
-    assert!(!well && said.contains("there is no kubelet"), "{said}");
+    let Outcome { well, output } = image.run(&["doctor", "--offline"]);
+    assert!(!well && output.contains("there is no kubelet"), "{output}");
 }
 
 #[test]
@@ -167,8 +167,8 @@ fn controller(architecture: &str) -> Image {
 #[test]
 #[ignore = "needs what make e2e builds"]
 fn controller_image_runs_as_nonroot_on_amd64() {
-    let Outcome { well, said } = controller("amd64").run(&["--help"]);
-    assert!(well && said.contains("Usage: kerf-controller"), "{said}");
+    let Outcome { well, output } = controller("amd64").run(&["--help"]);
+    assert!(well && output.contains("Usage: kerf-controller"), "{output}");
 }
 
 #[test]
@@ -188,9 +188,9 @@ fn build_fails_when_program_or_architecture_is_invalid() {
         ("agent", dynamic, "amd64", "is not static"),
         ("gateway", agent.as_path(), "amd64", "there is no image `gateway`"),
     ];
-    for (name, program, architecture, says) in rows {
-        let Outcome { well, said } = build(name, program, architecture, folder.path());
-        assert!(!well && said.contains(says), "{name} {architecture}: {said}");
+    for (name, program, architecture, expected) in rows {
+        let Outcome { well, output } = build(name, program, architecture, folder.path());
+        assert!(!well && output.contains(expected), "{name} {architecture}: {output}");
         assert!(fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing is left of a refusal");
     }
 }

@@ -126,9 +126,12 @@ impl Machine {
 
 /// Asserts that the target stops, and that one line of the output starts with the target and contains `expected`.
 fn assert_refused(machine: &Machine, verb: &str, expected: &str) {
-    let Outcome { well, said } = machine.prepare(verb);
+    let Outcome { well, output } = machine.prepare(verb);
     assert!(!well, "{verb} goes on without: {expected}");
-    assert!(said.lines().any(|line| line.starts_with(&format!("make {verb}: ")) && line.contains(expected)), "{said}");
+    assert!(
+        output.lines().any(|line| line.starts_with(&format!("make {verb}: ")) && line.contains(expected)),
+        "{output}"
+    );
 }
 
 #[test]
@@ -137,8 +140,8 @@ fn prepare_is_silent_on_a_complete_machine() {
     assert!(verbs.len() > 20, "{verbs:?}");
     for (machine, is_root) in [(Machine::complete(), false), (Machine::complete().run_by_root(), true)] {
         for verb in verbs.iter().filter(|verb| is_root || !NEED_ROOT.contains(&verb.as_str())) {
-            let Outcome { well, said } = machine.prepare(verb);
-            assert!(well && said.is_empty(), "{verb}: {said}");
+            let Outcome { well, output } = machine.prepare(verb);
+            assert!(well && output.is_empty(), "{verb}: {output}");
         }
         assert_eq!(machine.installed(), "");
     }
@@ -211,8 +214,8 @@ fn prepare_installs_a_missing_toolchain_with_rustup() {
     let late = "[ -e \"$KERF_CACHE/toolchain\" ] || exit 1; echo 'rustc 1.95.0 (abc 2026-01-01)'";
     let installs = "mkdir -p \"$KERF_CACHE\" && touch \"$KERF_CACHE/toolchain\"";
     let machine = Machine::complete().with("rustc", late).with("rustup", installs);
-    let Outcome { well, said } = machine.prepare("demo");
-    assert!(well && said.contains("installing Rust 1.95.0 with rustup"), "{said}");
+    let Outcome { well, output } = machine.prepare("demo");
+    assert!(well && output.contains("installing Rust 1.95.0 with rustup"), "{output}");
     let offline = Machine::complete().with("rustc", "exit 1").with("rustup", "exit 1");
     assert_refused(&offline, "demo", "rustup did not reach the registry of Rust toolchains");
 }
@@ -238,8 +241,8 @@ fn prepare_removes_builds_of_other_checkouts_after_two_weeks() {
         let stamp = fs::File::options().write(true).open(machine.path(&path)).unwrap();
         stamp.set_modified(SystemTime::now() - Duration::from_hours(24 * days)).unwrap();
     }
-    let Outcome { well, said } = machine.prepare("demo");
-    assert!(well && said.contains("cache/target/old, unused for two weeks"), "{said}");
+    let Outcome { well, output } = machine.prepare("demo");
+    assert!(well && output.contains("cache/target/old, unused for two weeks"), "{output}");
     let left = |checkout: &str| machine.path("cache/target").join(checkout).exists();
     assert_eq!(["this", "old", "recent"].map(left), [true, false, true]);
 }
@@ -260,8 +263,8 @@ fn prepare_names_loopback_that_is_down() {
 #[test]
 fn prepare_installs_packages_as_root_on_debian() {
     let machine = Machine::complete().run_by_root().without("bin/runc").without("usr/lib/systemd/systemd");
-    let Outcome { well, said } = machine.prepare("test");
-    assert!(well && said.contains("installing Debian packages: systemd runc"), "{said}");
+    let Outcome { well, output } = machine.prepare("test");
+    assert!(well && output.contains("installing Debian packages: systemd runc"), "{output}");
     assert_eq!(machine.installed(), "update -qq\ninstall -y -qq --no-install-recommends systemd runc\n");
     let offline =
         Machine::complete().run_by_root().without("bin/gcc").with("apt-get", "echo 'E: Failed to fetch x'; exit 100");
@@ -276,8 +279,8 @@ fn prepare_needs_no_systemd_without_root_or_debian() {
     let fedora = || without().run_by_root().with_file("etc/os-release", "ID=fedora\n");
     for machine in [without(), fedora()] {
         for verb in ["demo", "test"] {
-            let Outcome { well, said } = machine.prepare(verb);
-            assert!(well, "{verb}: {said}");
+            let Outcome { well, output } = machine.prepare(verb);
+            assert!(well, "{verb}: {output}");
         }
         assert_eq!(machine.installed(), "");
     }
@@ -287,14 +290,14 @@ fn prepare_needs_no_systemd_without_root_or_debian() {
 #[test]
 fn prepare_reports_all_problems_at_once_and_installs_nothing() {
     let machine = Machine::complete().run_by_root().without("bin/cargo").without("bin/go").without("bin/gcc");
-    let said = machine.prepare("demo").said;
-    assert!(said.contains("cargo is missing") && said.contains("go is missing"), "{said}");
+    let output = machine.prepare("demo").output;
+    assert!(output.contains("cargo is missing") && output.contains("go is missing"), "{output}");
     assert_eq!(machine.installed(), "");
 }
 
 #[test]
 fn prepare_refuses_an_unknown_verb() {
-    let Outcome { well, said } = Machine::complete().prepare("dmeo");
-    assert!(!well && said.contains("no verb `dmeo`: `make help` lists them"), "{said}");
+    let Outcome { well, output } = Machine::complete().prepare("dmeo");
+    assert!(!well && output.contains("no verb `dmeo`: `make help` lists them"), "{output}");
     assert!(Path::new(&root().join("Makefile")).exists());
 }

@@ -18,30 +18,30 @@ fn step(cache: &TempDir, script: &str) -> Outcome {
 #[test]
 fn run_is_silent_when_a_step_takes_less_than_a_second() {
     let cache = tempfile::tempdir().unwrap();
-    let Outcome { well, said } = step(&cache, "echo text");
-    assert!(well && said.is_empty(), "{said}");
+    let Outcome { well, output } = step(&cache, "echo text");
+    assert!(well && output.is_empty(), "{output}");
     assert_eq!(fs::read_to_string(cache.path().join("logs/build.log")).unwrap(), "text\n");
 }
 
 #[test]
 fn run_shows_duration_of_last_run_when_there_was_one() {
     let cache = tempfile::tempdir().unwrap();
-    let said = step(&cache, "sleep 1.2").said;
-    assert!(said.starts_with("==> building a program (first time: 1 minute)\n"), "{said}");
-    assert!(said.contains("    done in "), "{said}");
-    let said = step(&cache, "sleep 1.2").said;
-    assert!(said.starts_with("==> building a program (first time: 1 minute; 1 s last time)\n"), "{said}");
+    let output = step(&cache, "sleep 1.2").output;
+    assert!(output.starts_with("==> building a program (first time: 1 minute)\n"), "{output}");
+    assert!(output.contains("    done in "), "{output}");
+    let output = step(&cache, "sleep 1.2").output;
+    assert!(output.starts_with("==> building a program (first time: 1 minute; 1 s last time)\n"), "{output}");
 }
 
 #[test]
 fn run_ends_a_failed_step_with_its_log() {
     let cache = tempfile::tempdir().unwrap();
-    let Outcome { well, said } = step(&cache, "seq 100; echo the cause; exit 3");
+    let Outcome { well, output } = step(&cache, "seq 100; echo the cause; exit 3");
     assert!(!well);
     let log = cache.path().join("logs/build.log");
-    let lines: Vec<&str> = said.lines().collect();
+    let lines: Vec<&str> = output.lines().collect();
     assert_eq!(lines.first().copied(), Some("==> building a program (first time: 1 minute)"));
-    assert!(lines.contains(&"    the cause") && lines.contains(&"    62") && !lines.contains(&"    61"), "{said}");
+    assert!(lines.contains(&"    the cause") && lines.contains(&"    62") && !lines.contains(&"    61"), "{output}");
     let end = format!("==> building a program: failed with status 3; the whole log: {}", log.display());
     assert_eq!(lines.last().copied(), Some(end.as_str()));
 }
@@ -59,14 +59,14 @@ fn run_names_the_registry_that_was_not_reached() {
     ];
     for (line, registry) in rows {
         let cache = tempfile::tempdir().unwrap();
-        let said = step(&cache, &format!("echo '{line}'; exit 1")).said;
+        let output = step(&cache, &format!("echo '{line}'; exit 1")).output;
         let expected =
             format!("==> building a program: cannot reach the registry of {registry}, which this step needs");
-        assert!(said.lines().any(|line| line == expected), "{said}");
+        assert!(output.lines().any(|line| line == expected), "{output}");
     }
     let cache = tempfile::tempdir().unwrap();
-    let said = step(&cache, "echo 'error: expected `;`'; exit 1").said;
-    assert!(!said.contains("registry"), "{said}");
+    let output = step(&cache, "echo 'error: expected `;`'; exit 1").output;
+    assert!(!output.contains("registry"), "{output}");
 }
 
 #[test]
@@ -78,8 +78,9 @@ fn run_stops_the_step_when_it_is_terminated() {
     let waits = format!("until grep -qs ready {0}; do sleep 0.05; done; kill -TERM $!; wait $!", log.display());
     let run_script = root().join("tests/steps/run");
     let line = format!("{} build title usual bash -c \"$SCRIPT\" & {waits}", run_script.display());
-    let Outcome { well, said } = run(command.args(["-c", &line]).env("SCRIPT", script).env("KERF_CACHE", cache.path()));
-    assert!(!well && said.contains("failed with status 9"), "{said}");
+    let Outcome { well, output } =
+        run(command.args(["-c", &line]).env("SCRIPT", script).env("KERF_CACHE", cache.path()));
+    assert!(!well && output.contains("failed with status 9"), "{output}");
     assert_eq!(fs::read_to_string(log).unwrap(), "ready\nstopped\n");
 }
 
@@ -118,12 +119,12 @@ fn test_counts_passed_failed_and_skipped_tests() {
     let cache = tempfile::tempdir().unwrap();
     let mut command = Command::new(root().join("tests/steps/test"));
     command.env("PATH", with_builders(&cache)).env("KERF_CACHE", cache.path()).env_remove("KERF_FORBID_SKIPS");
-    let Outcome { well, said } = run(&mut command);
-    assert!(!well, "{said}");
+    let Outcome { well, output } = run(&mut command);
+    assert!(!well, "{output}");
     for expected in ["FAILED   made-up bad: c", "         left is not right", "skipped  made-up b: not root"] {
-        assert!(said.lines().any(|line| line == expected), "{expected}: {said}");
+        assert!(output.lines().any(|line| line == expected), "{expected}: {output}");
     }
-    assert!(said.ends_with("test: 1 passed, 1 failed, 1 skipped\n"), "{said}");
+    assert!(output.ends_with("test: 1 passed, 1 failed, 1 skipped\n"), "{output}");
 }
 
 #[test]
@@ -137,6 +138,6 @@ fn test_fails_when_skips_are_forbidden() {
         run(command.env("KERF_FORBID_SKIPS", forbid))
     };
     assert!(run_test("0").well);
-    let Outcome { well, said } = run_test("1");
-    assert!(!well && said.contains("KERF_FORBID_SKIPS=1: a skipped test is a failure"), "{said}");
+    let Outcome { well, output } = run_test("1");
+    assert!(!well && output.contains("KERF_FORBID_SKIPS=1: a skipped test is a failure"), "{output}");
 }

@@ -66,9 +66,9 @@ fn release_build_fails_when_part_tag_or_image_is_invalid() {
         ("charts", ("IMAGE", "registry.example/kerf|x"), "which is no repository"),
         ("charts", ("IMAGE", "registry.example/kerf:1.0"), "without a tag"),
     ];
-    for (part, variable, says) in rows {
-        let Outcome { well, said } = build(folder.path(), &[part], &[variable]);
-        assert!(!well && said.contains(says), "{part} {variable:?}: {said}");
+    for (part, variable, expected) in rows {
+        let Outcome { well, output } = build(folder.path(), &[part], &[variable]);
+        assert!(!well && output.contains(expected), "{part} {variable:?}: {output}");
         assert!(fs::read_dir(folder.path()).unwrap().next().is_none(), "something is left of a refusal");
     }
 }
@@ -105,26 +105,26 @@ impl Forge {
 #[test]
 fn publish_uploads_a_draft_with_its_notes() {
     let forge = Forge::new();
-    let Outcome { well, said } = forge.publish();
-    assert!(well, "{said}");
+    let Outcome { well, output } = forge.publish();
+    assert!(well, "{output}");
     let tag = format!("v{VERSION}");
-    let words = said.lines().collect::<Vec<_>>();
+    let words = output.lines().collect::<Vec<_>>();
     assert_eq!(words[..5], ["release", "create", &tag, "--draft", "--verify-tag"]);
     for name in ["SHA256SUMS", "kerf.bash"] {
-        assert!(words.contains(&forge.made(name).to_str().unwrap()), "{name}: {said}");
+        assert!(words.contains(&forge.made(name).to_str().unwrap()), "{name}: {output}");
     }
-    assert!(words.contains(&"### Known limits") && !said.contains(&format!("## {VERSION}\n")), "{said}");
+    assert!(words.contains(&"### Known limits") && !output.contains(&format!("## {VERSION}\n")), "{output}");
 }
 
 #[test]
 fn publish_fails_when_a_checksum_does_not_match() {
     let forge = Forge::new();
     fs::write(forge.made("kerf.bash"), "something else").unwrap();
-    let Outcome { well, said } = forge.publish();
-    assert!(!well && said.contains("is not what its sums say"), "{said}");
+    let Outcome { well, output } = forge.publish();
+    assert!(!well && output.contains("is not what its sums say"), "{output}");
     fs::remove_file(forge.made("SHA256SUMS")).unwrap();
-    let Outcome { well, said } = forge.publish();
-    assert!(!well && said.contains("run `make release` first"), "{said}");
+    let Outcome { well, output } = forge.publish();
+    assert!(!well && output.contains("run `make release` first"), "{output}");
 }
 
 /// Returns the names and contents of a release's files.
@@ -138,8 +138,8 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
 
 fn made(parts: &[&str], environment: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let Outcome { well, said } = build(folder.path(), parts, environment);
-    assert!(well, "{said}");
+    let Outcome { well, output } = build(folder.path(), parts, environment);
+    assert!(well, "{output}");
     folder
 }
 
@@ -179,9 +179,9 @@ fn check_program(path: &Path) {
     let machine = if path.display().to_string().ends_with("arm64") { "AArch64" } else { "X86-64" };
     assert!(headers.contains(machine) && !headers.contains("INTERP"), "{}: {headers}", path.display());
     let folders = ["-e", root().to_str().unwrap(), "-e", "/registry/src/"].map(str::to_owned);
-    let Outcome { well, said } =
+    let Outcome { well, output } =
         run(Command::new("grep").args(["--text", "--only-matching", "-F"]).args(folders).arg(path));
-    assert!(!well && said.is_empty(), "{} names a folder of this machine: {said}", path.display());
+    assert!(!well && output.is_empty(), "{} names a folder of this machine: {output}", path.display());
     let bill: Value = serde_json::from_slice(&fs::read(format!("{}.cdx.json", path.display())).unwrap()).unwrap();
     let sum = ran(Command::new("sha256sum").arg(path));
     assert_eq!(bill["metadata"]["component"]["hashes"][0]["content"].as_str(), sum.split(' ').next());

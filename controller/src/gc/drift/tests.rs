@@ -43,7 +43,7 @@ fn instances() -> BTreeMap<String, Instance> {
     [(PROVIDER_ID.to_owned(), instance)].into()
 }
 
-fn world(instances: &BTreeMap<String, Instance>) -> DriftContext<'_> {
+fn drift_context(instances: &BTreeMap<String, Instance>) -> DriftContext<'_> {
     DriftContext { instances, resolved: &|_| None, catalogue: &|_| None }
 }
 
@@ -86,7 +86,7 @@ fn decide_sets_and_clears_the_condition_drifted() {
         ("not launched any more", gone, other_image, Some("")),
     ];
     for (what, of_claim, of_class, expected) in rows {
-        let steps = decide(&index(&of_claim, &of_class), &world(&instances()), at(60));
+        let steps = decide(&index(&of_claim, &of_class), &drift_context(&instances()), at(60));
         assert_eq!(words(&steps).is_empty(), expected.is_none(), "{what}: {:?}", words(&steps));
         let found = written(&steps, condition::DRIFTED);
         match expected.filter(|reason| !reason.is_empty()) {
@@ -98,7 +98,7 @@ fn decide_sets_and_clears_the_condition_drifted() {
             None => assert_eq!(found, None, "{what}"),
         }
     }
-    let alone = decide(&index(&json!({}), &json!({})), &world(&BTreeMap::new()), at(60));
+    let alone = decide(&index(&json!({}), &json!({})), &drift_context(&BTreeMap::new()), at(60));
     assert!(alone.is_empty(), "EC2 has not described the instance");
 }
 
@@ -115,7 +115,7 @@ fn decide_reports_no_drift_when_hashes_are_from_karpenter() {
     let stamp = body(&steps);
     for (what, index) in [("as Karpenter left it", before), ("once it is ours", index(&stamp, &stamp))] {
         for minute in 0..24 * 60 {
-            let steps = decide(&index, &world(&instances()), at(60 * minute));
+            let steps = decide(&index, &drift_context(&instances()), at(60 * minute));
             assert!(steps.is_empty(), "{what}, minute {minute}: {:?}", words(&steps));
         }
     }
@@ -130,7 +130,7 @@ fn decide_skips_claims_when_they_drifted_from_the_nodepool() {
         let change = json!({"metadata": {"resourceVersion": (10 - expected).to_string()},
             "spec": {"template": {"spec": {"requirements": requirements}}}});
         drop(index.apply(pool(&change).as_ref().clone(), at(0), false));
-        assert_eq!(decide(&index, &world(&instances()), at(60)).len(), expected, "{change}");
+        assert_eq!(decide(&index, &drift_context(&instances()), at(60)).len(), expected, "{change}");
     }
 }
 
@@ -167,8 +167,8 @@ fn decide_reports_drift_when_offering_of_old_claim_is_gone() {
         };
         let catalogue = Arc::new(Catalogue { types: vec![kind], ..Catalogue::default() });
         let instances = instances();
-        let world = DriftContext { catalogue: &|_| Some(Arc::clone(&catalogue)), ..world(&instances) };
-        let found = written(&decide(&index, &world, at(age)), condition::DRIFTED).map(|(_, reason, _)| reason);
+        let drift_context = DriftContext { catalogue: &|_| Some(Arc::clone(&catalogue)), ..drift_context(&instances) };
+        let found = written(&decide(&index, &drift_context, at(age)), condition::DRIFTED).map(|(_, reason, _)| reason);
         assert_eq!(found, drifts.then(|| reason::INSTANCE_TYPE_NOT_FOUND.to_owned()), "{what}");
     }
 }

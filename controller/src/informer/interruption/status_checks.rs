@@ -198,8 +198,8 @@ mod tests {
         for (status, kinds, deadline) in rows {
             let found = find(std::slice::from_ref(&status), &index, at(300));
             assert_eq!(found.iter().flat_map(|one| one.kinds.clone()).collect::<Vec<_>>(), kinds, "{status:?}");
-            let said = found.first().and_then(|one| one.notice(at(300))).and_then(|notice| notice.deadline);
-            assert_eq!(said, deadline, "{status:?}");
+            let notice_deadline = found.first().and_then(|one| one.notice(at(300))).and_then(|notice| notice.deadline);
+            assert_eq!(notice_deadline, deadline, "{status:?}");
         }
     }
 }

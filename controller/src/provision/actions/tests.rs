@@ -127,10 +127,10 @@ fn from_plan_reports_barren_nodepools_when_a_pod_is_pending() {
 fn approved(place: Option<&str>, up: bool, message: &str, annotations: &serde_json::Value) -> Vec<String> {
     let now = Timestamp::UNIX_EPOCH;
     let mut index = Index::default();
-    let said = json!({
+    let condition = json!({
         "type": "kerf.sh/Interrupted", "status": "True", "reason": "RebalanceRecommendation", "message": message,
     });
-    let at_risk = json!({"metadata": {"annotations": annotations}, "status": {"conditions": [said]}});
+    let at_risk = json!({"metadata": {"annotations": annotations}, "status": {"conditions": [condition]}});
     let other = json!({"metadata": {"name": "node-2", "labels": {label::INITIALIZED: up.to_string()}}});
     drop(index.apply(node(&at_risk).as_ref().clone(), now, true));
     drop(index.apply(node(&other).as_ref().clone(), now, true));

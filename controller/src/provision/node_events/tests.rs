@@ -129,8 +129,8 @@ fn notes_report_candidates_and_rejected_candidates() {
 /// Returns the metrics page after one plan with this verdict for `node-1`.
 fn measured(verdict: NodeVerdict) -> String {
     let (plan_for, _asked) = unbounded_channel();
-    let (way_in, _told) = EventRecorder::new();
-    let (cluster, metrics) = (Cluster::new(plan_for, way_in), Metrics::new(&table()));
+    let (recorder, _events) = EventRecorder::new();
+    let (cluster, metrics) = (Cluster::new(plan_for, recorder), Metrics::new(&table()));
     NodeGauges::default().set(&metrics, &SnapshotResult::default(), &plan(verdict), &cluster);
     metrics.render()
 }
@@ -147,8 +147,8 @@ fn gauges_count_omitted_nodes_as_eligible_without_timeout() {
 #[test]
 fn gauges_report_budgets_until_the_nodepool_is_deleted() {
     let (plan_for, _asked) = unbounded_channel();
-    let (way_in, _told) = EventRecorder::new();
-    let cluster = Cluster::new(plan_for, way_in);
+    let (recorder, _events) = EventRecorder::new();
+    let cluster = Cluster::new(plan_for, recorder);
     let (metrics, gauges) = (Metrics::new(&table()), NodeGauges::default());
     let budgets = Budgets { empty: 1, underutilized: 2, drifted: 3, expired: 4 };
     let own = Pool {

@@ -89,10 +89,13 @@ fn claim_has_labels_hashes_finalizer_and_owner() {
     let hash = hash::node_pool(&crate::fixture::pool(&pool)).unwrap();
     let claim = made(1, 0, &pool, &class);
     let labels = claim.metadata.labels.unwrap();
-    let said = |key: &str| labels.get(key).map(String::as_str);
-    assert_eq!((said(label::NODEPOOL), said("zone-kind"), said("team")), (Some("default"), Some("edge"), Some("blue")));
-    assert_eq!(said(label::EC2_NODE_CLASS), Some("default"));
-    assert_eq!((said("tier"), said(label::CAPACITY_TYPE)), (None, None), "not settled before the launch");
+    let label_value = |key: &str| labels.get(key).map(String::as_str);
+    assert_eq!(
+        (label_value(label::NODEPOOL), label_value("zone-kind"), label_value("team")),
+        (Some("default"), Some("edge"), Some("blue"))
+    );
+    assert_eq!(label_value(label::EC2_NODE_CLASS), Some("default"));
+    assert_eq!((label_value("tier"), label_value(label::CAPACITY_TYPE)), (None, None), "not settled before the launch");
     let annotations = claim.metadata.annotations.unwrap();
     assert_eq!((&*annotations["note"], &annotations[annotation::NODEPOOL_HASH]), ("mine", &hash));
     assert_eq!(annotations[annotation::NODEPOOL_HASH_VERSION], hash::NODEPOOL_VERSION);
@@ -176,6 +179,6 @@ fn claim_has_plan_requirements_when_a_static_launch_has_pods() {
     let of_kept = |launch: &Launch| claim(launch, &origin, &kept, &class(&json!({}))).spec.requirements;
     let replacement = Launch { purpose: planner::Purpose::Replacement, pods: Vec::new(), ..planned.clone() };
     assert_eq!(of_kept(&replacement), of(&planned), "pods of the node that goes count on it");
-    let for_nobody = Launch { requests: Resources::default(), ..replacement };
-    assert_eq!(of_kept(&for_nobody).to_vec(), kept.template_requirements());
+    let without_requests = Launch { requests: Resources::default(), ..replacement };
+    assert_eq!(of_kept(&without_requests).to_vec(), kept.template_requirements());
 }

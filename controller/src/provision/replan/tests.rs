@@ -26,7 +26,7 @@ fn quiet(remaining: i64) -> NodeVerdict {
 fn next_look_is_due_when_the_first_node_may_be_disrupted() {
     let expiring = |at| built(Node { expires: Some(Millis(at)), ..Node::default() });
     let unhealthy = Unhealthy { due: Millis(1_004_000), condition: "Ready".to_owned() };
-    let sick = built(Node { unhealthy: Some(unhealthy), ..Node::default() });
+    let unhealthy_node = built(Node { unhealthy: Some(unhealthy), ..Node::default() });
     let nothing = || built(Node::default());
     let resting = NodeVerdict::Resting { pod: "default/web".to_owned(), remaining: 6000 };
     let used_up = NodeVerdict::Budget { reason: CommandReason::Empty };
@@ -40,7 +40,7 @@ fn next_look_is_due_when_the_first_node_may_be_disrupted() {
         ("a move that gets ripe", nothing(), vec![quiet(5000)], ripe, 3000),
         ("an age", expiring(1_002_000), vec![], ValidatedCommands::default(), 2000),
         ("an age that is over", expiring(1), vec![], ValidatedCommands::default(), 10_000),
-        ("an illness", sick, vec![], ValidatedCommands::default(), 4000),
+        ("an illness", unhealthy_node, vec![], ValidatedCommands::default(), 4000),
     ];
     for (what, built, verdicts, ripe, expected) in rows {
         let next = next_look(&built, &plan(verdicts), &ripe, Duration::ZERO, None);

@@ -74,12 +74,12 @@ fn count_records_the_score_when_a_command_begins() {
 fn count_records_a_rejection_once_until_the_verdict_changes() {
     let (metrics, scores) = (Metrics::new(&table()), ConsolidationScores::default());
     let built = built(ConsolidationPolicy::Balanced);
-    let says = |verdict: NodeVerdict| Plan {
+    let plan_of = |verdict: NodeVerdict| Plan {
         report: Report { nodes: vec![("node-1".to_owned(), verdict)], ..Report::default() },
         ..Plan::default()
     };
-    let unbalanced = says(NodeVerdict::Unbalanced { score: 417 });
-    let quiet = says(NodeVerdict::Nominated);
+    let unbalanced = plan_of(NodeVerdict::Unbalanced { score: 417 });
+    let quiet = plan_of(NodeVerdict::Nominated);
     for (plan, expected) in [(&unbalanced, "1.0"), (&unbalanced, "1.0"), (&quiet, "1.0"), (&unbalanced, "2.0")] {
         scores.count(&metrics, &built, plan, &[]);
         let labels = "{decision=\"rejected\",nodepool=\"default\",policy=\"Balanced\"}";

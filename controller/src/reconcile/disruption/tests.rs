@@ -14,30 +14,30 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{CommandDecision, CommandEnd, DisruptionCommand, begin, decide, stale, view};
-use crate::fixture::{at, claim, condition as said, merge, node, pod, status, words};
+use crate::fixture::{at, claim, condition as cond, merge, node, pod, status, words};
 use crate::state::index::{Index, Indexed};
 use crate::write::writer::{Operation, Target};
 
 const ID: &str = "new-1,new-2";
 
 /// Cluster as the API server stores it, with the index that follows it.
-struct World {
+struct Fixture {
     index: Index,
     versions: u64,
     now: Timestamp,
 }
 
-impl World {
+impl Fixture {
     /// Creates two nodes in use, with their NodeClaims.
     fn settled() -> Self {
-        let mut world = Self { index: Index::default(), versions: 100, now: at(1000) };
+        let mut fixture = Self { index: Index::default(), versions: 100, now: at(1000) };
         for number in [1, 2] {
-            world.add(initialized(&format!("old-{number}"), number).as_ref().clone());
+            fixture.add(initialized(&format!("old-{number}"), number).as_ref().clone());
             let name = format!("node-{number}");
             let spec = json!({"providerID": provider(number), "taints": [{"key": "own", "effect": "NoSchedule"}]});
-            world.add(node(&json!({"metadata": {"name": name, "uid": name}, "spec": spec})).as_ref().clone());
+            fixture.add(node(&json!({"metadata": {"name": name, "uid": name}, "spec": spec})).as_ref().clone());
         }
-        world
+        fixture
     }
 
     fn add<K: Indexed>(&mut self, mut object: K) {
@@ -84,7 +84,7 @@ impl World {
         steps.iter().for_each(|step| self.run(step));
     }
 
-    fn look(&self) -> CommandDecision {
+    fn decide(&self) -> CommandDecision {
         view(&self.index, ID, self.now).map(|view| decide(&view)).unwrap_or_default()
     }
 
@@ -96,7 +96,7 @@ impl World {
     /// Marks the replacement as initialized.
     fn initialize(&mut self, name: &str) {
         let claim = self.claim(name).unwrap();
-        let conditions = [said(condition::LAUNCHED, "True", 1001), said(condition::INITIALIZED, "True", 1060)];
+        let conditions = [cond(condition::LAUNCHED, "True", 1001), cond(condition::INITIALIZED, "True", 1060)];
         self.change(&claim, &json!({"status": {"conditions": conditions}}));
     }
 
@@ -110,8 +110,8 @@ impl World {
         let claim = self.claim(&format!("old-{number}")).unwrap();
         let node = self.index.nodes.get(&format!("node-{number}")).unwrap();
         let taints: Vec<&str> = node.spec.taints.iter().map(|taint| taint.key.as_str()).collect();
-        let said = api::status::find(claim.conditions(), condition::DISRUPTION_REASON);
-        taints == ["own"] && said.is_none() && claim.replaced_by().is_none()
+        let cond = api::status::find(claim.conditions(), condition::DISRUPTION_REASON);
+        taints == ["own"] && cond.is_none() && claim.replaced_by().is_none()
     }
 
     fn is_closed(&self, number: usize) -> bool {
@@ -137,7 +137,7 @@ fn provider(number: usize) -> String {
 }
 
 fn initialized(name: &str, number: usize) -> std::sync::Arc<NodeClaim> {
-    let mut change = status(&[said(condition::LAUNCHED, "True", 1), said(condition::INITIALIZED, "True", 60)]);
+    let mut change = status(&[cond(condition::LAUNCHED, "True", 1), cond(condition::INITIALIZED, "True", 60)]);
     let own = json!({"status": {"providerID": provider(number), "nodeName": format!("node-{number}")}});
     merge(&mut change, &own);
     merge(&mut change, &json!({"metadata": {"name": name, "uid": name}}));
@@ -164,8 +164,8 @@ fn alone(reason: CommandReason) -> DisruptionCommand {
 
 #[test]
 fn command_taints_then_launches_then_waits_then_deletes() {
-    let mut world = World::settled();
-    let steps = begin(&world.index, &order(), world.now).unwrap();
+    let mut fixture = Fixture::settled();
+    let steps = begin(&fixture.index, &order(), fixture.now).unwrap();
     assert_eq!(
         words(&steps),
         [
@@ -179,63 +179,63 @@ fn command_taints_then_launches_then_waits_then_deletes() {
             "create"
         ]
     );
-    world.run_all(&steps);
-    assert!(world.is_closed(1) && world.is_closed(2));
+    fixture.run_all(&steps);
+    assert!(fixture.is_closed(1) && fixture.is_closed(2));
     for (new, old) in [("new-1", "old-1"), ("new-2", "old-2")] {
-        assert_eq!(world.claim(new).unwrap().replaces().collect::<Vec<_>>(), ["old-1", "old-2"]);
-        assert_eq!(world.claim(old).unwrap().replaced_by(), Some(ID));
+        assert_eq!(fixture.claim(new).unwrap().replaces().collect::<Vec<_>>(), ["old-1", "old-2"]);
+        assert_eq!(fixture.claim(old).unwrap().replaced_by(), Some(ID));
     }
-    let why = world.claim("old-1").unwrap();
+    let why = fixture.claim("old-1").unwrap();
     let why = api::status::find(why.conditions(), condition::DISRUPTION_REASON).unwrap();
     assert_eq!((why.status.as_str(), why.reason.as_str()), ("True", "Underutilized"));
 
-    let waiting = world.look();
+    let waiting = fixture.decide();
     assert_eq!(words(&waiting.steps), vec![format!("event {}", reason::DISRUPTION_LAUNCHING); 2]);
     assert!(waiting.end.is_none() && waiting.after.is_some());
-    world.initialize("new-1");
-    assert!(world.look().end.is_none(), "one of two is not enough");
-    world.initialize("new-2");
-    let done = world.look();
+    fixture.initialize("new-1");
+    assert!(fixture.decide().end.is_none(), "one of two is not enough");
+    fixture.initialize("new-2");
+    let done = fixture.decide();
     let deletions: Vec<String> = words(&done.steps).into_iter().filter(|word| !word.starts_with("event")).collect();
     assert_eq!(deletions, ["delete claim old-1 (old-1)", "delete claim old-2 (old-2)"]);
-    world.run_all(&done.steps);
-    assert!(world.look().steps.is_empty() && world.look().end.is_none(), "nothing is left to do");
+    fixture.run_all(&done.steps);
+    assert!(fixture.decide().steps.is_empty() && fixture.decide().end.is_none(), "nothing is left to do");
 }
 
 #[test]
 fn decide_repeats_no_operation_when_nothing_changed() {
-    let mut world = World::settled();
-    world.begin();
+    let mut fixture = Fixture::settled();
+    fixture.begin();
     for _ in 0..3 {
-        let decision = world.look();
+        let decision = fixture.decide();
         assert!(decision.steps.iter().all(|step| matches!(step, Operation::Note(_))), "{:?}", words(&decision.steps));
-        world.run_all(&decision.steps);
+        fixture.run_all(&decision.steps);
     }
     assert!(
-        stale(&world.index, &BTreeSet::new()).is_empty(),
+        stale(&fixture.index, &BTreeSet::new()).is_empty(),
         "a move that is under way is not left over from anything"
     );
-    assert!(begin(&world.index, &order(), world.now).is_none(), "what is under way does not begin again");
+    assert!(begin(&fixture.index, &order(), fixture.now).is_none(), "what is under way does not begin again");
 }
 
 /// The process ends after each operation of the start. No node may be removed before all replacements are initialized. In the
 /// end either all nodes are removed, or everything is as before.
 #[test]
 fn begin_completes_or_leaves_no_trace_after_a_crash() {
-    let steps = begin(&World::settled().index, &order(), at(1000)).unwrap();
+    let steps = begin(&Fixture::settled().index, &order(), at(1000)).unwrap();
     for survived in 0..=steps.len() {
         for come_up in [true, false] {
-            let mut world = World::settled();
-            let steps = begin(&world.index, &order(), world.now).unwrap();
-            world.run_all(&steps[..survived]);
-            world.recover(come_up);
+            let mut fixture = Fixture::settled();
+            let steps = begin(&fixture.index, &order(), fixture.now).unwrap();
+            fixture.run_all(&steps[..survived]);
+            fixture.recover(come_up);
             let whole = survived == steps.len();
             match (whole, come_up) {
-                (true, true) => assert_eq!(world.going(), ["old-1", "old-2"], "after {survived} steps"),
-                (true, false) => assert!(world.going().is_empty() && world.is_closed(1) && world.is_closed(2)),
+                (true, true) => assert_eq!(fixture.going(), ["old-1", "old-2"], "after {survived} steps"),
+                (true, false) => assert!(fixture.going().is_empty() && fixture.is_closed(1) && fixture.is_closed(2)),
                 (false, _) => {
-                    assert!(world.going().is_empty(), "after {survived} steps {:?} go", world.going());
-                    assert!(world.is_open(1) && world.is_open(2), "after {survived} steps something is left");
+                    assert!(fixture.going().is_empty(), "after {survived} steps {:?} go", fixture.going());
+                    assert!(fixture.is_open(1) && fixture.is_open(2), "after {survived} steps something is left");
                 }
             }
         }
@@ -244,41 +244,41 @@ fn begin_completes_or_leaves_no_trace_after_a_crash() {
 
 #[test]
 fn decide_deletes_the_second_claim_after_a_crash() {
-    let mut world = World::settled();
-    world.begin();
-    world.initialize("new-1");
-    world.initialize("new-2");
-    let first = world.look().steps.into_iter().find(|step| matches!(step, Operation::Delete(..))).unwrap();
-    world.run(&first);
-    world.recover(false);
-    assert_eq!(world.going(), ["old-1", "old-2"]);
+    let mut fixture = Fixture::settled();
+    fixture.begin();
+    fixture.initialize("new-1");
+    fixture.initialize("new-2");
+    let first = fixture.decide().steps.into_iter().find(|step| matches!(step, Operation::Delete(..))).unwrap();
+    fixture.run(&first);
+    fixture.recover(false);
+    assert_eq!(fixture.going(), ["old-1", "old-2"]);
 }
 
 /// Returns a cluster with a command in progress that cannot continue.
-fn doomed(late: bool) -> World {
-    let mut world = World::settled();
-    world.begin();
+fn failed_command(late: bool) -> Fixture {
+    let mut fixture = Fixture::settled();
+    fixture.begin();
     if late {
-        world.now = at(1700);
+        fixture.now = at(1700);
     } else {
-        drop(world.index.delete::<NodeClaim>("new-2", world.now));
+        drop(fixture.index.delete::<NodeClaim>("new-2", fixture.now));
     }
-    world
+    fixture
 }
 
 #[test]
 fn decide_completes_a_rollback_after_a_crash() {
     for late in [true, false] {
-        let steps = doomed(late).look().steps.len();
+        let steps = failed_command(late).decide().steps.len();
         assert!(steps > 4, "{steps}");
         for survived in 0..=steps {
-            let mut world = doomed(late);
-            let steps = world.look().steps;
-            world.run_all(&steps[..survived]);
-            world.recover(true);
-            let open = world.is_open(1) && world.is_open(2);
-            assert!(open && world.going().is_empty(), "late: {late}, after {survived} steps");
-            assert!(world.claim("new-1").is_some(), "what was launched stays as capacity");
+            let mut fixture = failed_command(late);
+            let steps = fixture.decide().steps;
+            fixture.run_all(&steps[..survived]);
+            fixture.recover(true);
+            let open = fixture.is_open(1) && fixture.is_open(2);
+            assert!(open && fixture.going().is_empty(), "late: {late}, after {survived} steps");
+            assert!(fixture.claim("new-1").is_some(), "what was launched stays as capacity");
         }
     }
 }
@@ -294,33 +294,33 @@ fn rolled_back(decision: &CommandDecision) -> Option<(String, usize)> {
 fn decide_rolls_back_when_a_replacement_is_deleted() {
     let going = json!({"metadata": {"deletionTimestamp": at(1100).to_string()}});
     for gone in [true, false] {
-        let mut world = World::settled();
-        world.begin();
-        world.initialize("new-1");
-        world.initialize("new-2");
+        let mut fixture = Fixture::settled();
+        fixture.begin();
+        fixture.initialize("new-1");
+        fixture.initialize("new-2");
         if gone {
-            drop(world.index.delete::<NodeClaim>("new-2", world.now));
+            drop(fixture.index.delete::<NodeClaim>("new-2", fixture.now));
         } else {
-            let claim = world.claim("new-2").unwrap();
-            world.change(&claim, &going);
+            let claim = fixture.claim("new-2").unwrap();
+            fixture.change(&claim, &going);
         }
-        let decision = world.look();
+        let decision = fixture.decide();
         let unready = usize::from(gone);
         assert_eq!(rolled_back(&decision), Some(("replacement new-2 was deleted".to_owned(), unready)));
-        world.run_all(&decision.steps);
-        assert!(world.is_open(1) && world.is_open(2));
-        assert!(world.look().steps.is_empty(), "once");
+        fixture.run_all(&decision.steps);
+        assert!(fixture.is_open(1) && fixture.is_open(2));
+        assert!(fixture.decide().steps.is_empty(), "once");
     }
 }
 
 #[test]
 fn patience_grows_with_queued_claims_within_bounds() {
     for (queued, seconds) in [(2, 600), (7500, 600), (10_000, 800), (45_000, 3600), (100_000, 3600)] {
-        let mut world = World::settled();
-        world.begin();
+        let mut fixture = Fixture::settled();
+        fixture.begin();
         for (passed, expected) in [(seconds - 1, false), (seconds, true)] {
-            world.now = at(1000 + passed);
-            let mut view = view(&world.index, ID, world.now).unwrap();
+            fixture.now = at(1000 + passed);
+            let mut view = view(&fixture.index, ID, fixture.now).unwrap();
             view.queued = queued;
             let decision = decide(&view);
             assert_eq!(rolled_back(&decision).is_some(), expected, "{queued} queued, after {passed} s");
@@ -333,30 +333,30 @@ fn patience_grows_with_queued_claims_within_bounds() {
 
 #[test]
 fn decide_completes_when_replacements_are_ready_late() {
-    let mut world = World::settled();
-    world.begin();
-    world.now = at(1000 + 700);
-    world.initialize("new-1");
-    world.initialize("new-2");
-    assert!(matches!(world.look().end, Some(CommandEnd::Done { .. })));
+    let mut fixture = Fixture::settled();
+    fixture.begin();
+    fixture.now = at(1000 + 700);
+    fixture.initialize("new-1");
+    fixture.initialize("new-2");
+    assert!(matches!(fixture.decide().end, Some(CommandEnd::Done { .. })));
 }
 
 /// Returns the decision after a pod of `node-1` has received do-not-disrupt during a command.
 fn held(reason: CommandReason, grace: bool) -> CommandDecision {
-    let mut world = World::settled();
+    let mut fixture = Fixture::settled();
     if grace {
         for name in ["old-1", "old-2"] {
-            let claim = world.claim(name).unwrap();
-            world.change(&claim, &json!({"spec": {"terminationGracePeriod": "5m"}}));
+            let claim = fixture.claim(name).unwrap();
+            fixture.change(&claim, &json!({"spec": {"terminationGracePeriod": "5m"}}));
         }
     }
-    let steps = begin(&world.index, &DisruptionCommand { reason, ..order() }, world.now).unwrap();
-    world.run_all(&steps);
-    world.initialize("new-1");
-    world.initialize("new-2");
+    let steps = begin(&fixture.index, &DisruptionCommand { reason, ..order() }, fixture.now).unwrap();
+    fixture.run_all(&steps);
+    fixture.initialize("new-1");
+    fixture.initialize("new-2");
     let asks = json!({"metadata": {"annotations": {annotation::DO_NOT_DISRUPT: "true"}}});
-    world.add(pod(&asks).as_ref().clone());
-    world.look()
+    fixture.add(pod(&asks).as_ref().clone());
+    fixture.decide()
 }
 
 #[test]
@@ -377,31 +377,31 @@ fn decide_rolls_back_when_a_pod_blocks_a_node_meanwhile() {
 
 #[test]
 fn decide_restores_the_taint_when_it_was_removed() {
-    let mut world = World::settled();
-    world.begin();
-    let node = world.index.nodes.get("node-2").unwrap().as_ref().clone();
-    world.change(&node, &json!({"spec": {"taints": [{"key": "own", "effect": "NoSchedule"}]}}));
-    let steps = world.look().steps;
+    let mut fixture = Fixture::settled();
+    fixture.begin();
+    let node = fixture.index.nodes.get("node-2").unwrap().as_ref().clone();
+    fixture.change(&node, &json!({"spec": {"taints": [{"key": "own", "effect": "NoSchedule"}]}}));
+    let steps = fixture.decide().steps;
     assert_eq!(words(&steps)[0], "patch node node-2");
-    world.run_all(&steps);
-    assert!(world.is_closed(2));
+    fixture.run_all(&steps);
+    assert!(fixture.is_closed(2));
 }
 
 #[test]
 fn decide_continues_when_a_claim_is_deleted_meanwhile() {
-    let mut world = World::settled();
-    world.begin();
-    let claim = world.claim("old-1").unwrap();
-    world.change(&claim, &json!({"metadata": {"deletionTimestamp": at(1001).to_string()}}));
-    world.recover(true);
-    assert_eq!(world.going(), ["old-1", "old-2"]);
+    let mut fixture = Fixture::settled();
+    fixture.begin();
+    let claim = fixture.claim("old-1").unwrap();
+    fixture.change(&claim, &json!({"metadata": {"deletionTimestamp": at(1001).to_string()}}));
+    fixture.recover(true);
+    assert_eq!(fixture.going(), ["old-1", "old-2"]);
 }
 
 #[test]
 fn begin_deletes_at_once_when_no_replacement_is_needed() {
-    let mut world = World::settled();
+    let mut fixture = Fixture::settled();
     let order = alone(CommandReason::Empty);
-    let steps = begin(&world.index, &order, world.now).unwrap();
+    let steps = begin(&fixture.index, &order, fixture.now).unwrap();
     let acts: Vec<String> = words(&steps).into_iter().filter(|word| !word.starts_with("event")).collect();
     assert_eq!(
         acts,
@@ -415,48 +415,48 @@ fn begin_deletes_at_once_when_no_replacement_is_needed() {
         ]
     );
     for survived in 0..=steps.len() {
-        let mut world = World::settled();
-        let steps = begin(&world.index, &order, world.now).unwrap();
-        world.run_all(&steps[..survived]);
-        let going = world.going();
-        world.recover(true);
-        assert_eq!(world.going(), going, "a plan decides anew about the rest");
+        let mut fixture = Fixture::settled();
+        let steps = begin(&fixture.index, &order, fixture.now).unwrap();
+        fixture.run_all(&steps[..survived]);
+        let going = fixture.going();
+        fixture.recover(true);
+        assert_eq!(fixture.going(), going, "a plan decides anew about the rest");
         for number in [1, 2].into_iter().filter(|number| !going.contains(&format!("old-{number}"))) {
-            assert!(world.is_open(number), "after {survived} steps");
+            assert!(fixture.is_open(number), "after {survived} steps");
         }
     }
-    world.run_all(&steps);
-    assert_eq!(world.going(), ["old-1", "old-2"]);
-    assert!(begin(&world.index, &order, world.now).is_none());
+    fixture.run_all(&steps);
+    assert_eq!(fixture.going(), ["old-1", "old-2"]);
+    assert!(begin(&fixture.index, &order, fixture.now).is_none());
 }
 
 #[test]
 fn begin_sets_a_passed_deadline_when_nodes_are_unhealthy() {
     for replacements in [Vec::new(), order().replacements] {
-        let mut world = World::settled();
+        let mut fixture = Fixture::settled();
         let order = DisruptionCommand { replacements, ..alone(CommandReason::Unhealthy) };
-        let steps = begin(&world.index, &order, world.now).unwrap();
-        world.run_all(&steps);
-        let look = world.look();
-        world.run_all(&look.steps);
-        assert_eq!(world.going(), ["old-1", "old-2"], "it does not wait");
-        let annotations = world.claim("old-1").unwrap().metadata.annotations.unwrap();
+        let steps = begin(&fixture.index, &order, fixture.now).unwrap();
+        fixture.run_all(&steps);
+        let decide = fixture.decide();
+        fixture.run_all(&decide.steps);
+        assert_eq!(fixture.going(), ["old-1", "old-2"], "it does not wait");
+        let annotations = fixture.claim("old-1").unwrap().metadata.annotations.unwrap();
         assert_eq!(annotations[annotation::TERMINATION_TIMESTAMP], at(1000).to_string());
     }
 }
 
 #[test]
 fn begin_keeps_a_deadline_that_has_passed_already() {
-    let mut world = World::settled();
+    let mut fixture = Fixture::settled();
     for (name, deadline) in [("old-1", at(900)), ("old-2", at(2000))] {
-        let claim = world.claim(name).unwrap();
+        let claim = fixture.claim(name).unwrap();
         let annotations = json!({annotation::TERMINATION_TIMESTAMP: deadline.to_string()});
-        world.change(&claim, &json!({"metadata": {"annotations": annotations}}));
+        fixture.change(&claim, &json!({"metadata": {"annotations": annotations}}));
     }
-    let steps = begin(&world.index, &alone(CommandReason::Unhealthy), world.now).unwrap();
-    world.run_all(&steps);
+    let steps = begin(&fixture.index, &alone(CommandReason::Unhealthy), fixture.now).unwrap();
+    fixture.run_all(&steps);
     let deadline = |name: &str| {
-        world.claim(name).unwrap().metadata.annotations.unwrap()[annotation::TERMINATION_TIMESTAMP].clone()
+        fixture.claim(name).unwrap().metadata.annotations.unwrap()[annotation::TERMINATION_TIMESTAMP].clone()
     };
     assert_eq!(deadline("old-1"), at(900).to_string());
     assert_eq!(deadline("old-2"), at(1000).to_string(), "one that is still ahead is brought forward");
@@ -464,9 +464,9 @@ fn begin_keeps_a_deadline_that_has_passed_already() {
 
 #[test]
 fn begin_returns_none_when_a_claim_is_gone() {
-    let mut world = World::settled();
-    drop(world.index.delete::<NodeClaim>("old-2", world.now));
-    assert!(begin(&world.index, &order(), world.now).is_none());
+    let mut fixture = Fixture::settled();
+    drop(fixture.index.delete::<NodeClaim>("old-2", fixture.now));
+    assert!(begin(&fixture.index, &order(), fixture.now).is_none());
 }
 
 #[test]
@@ -482,44 +482,44 @@ fn begin_returns_none_when_a_new_pod_blocks_a_node() {
         ("one that asks to be left alone", asks.clone(), CommandReason::Underutilized, false),
         ("one that asks, on a sick node", asks, CommandReason::Unhealthy, true),
     ] {
-        let mut world = World::settled();
-        world.add(pod(&guest).as_ref().clone());
-        assert_eq!(begin(&world.index, &alone(reason), world.now).is_some(), begins, "{what}");
+        let mut fixture = Fixture::settled();
+        fixture.add(pod(&guest).as_ref().clone());
+        assert_eq!(begin(&fixture.index, &alone(reason), fixture.now).is_some(), begins, "{what}");
     }
 }
 
 #[test]
 fn stale_ignores_claims_of_starting_commands() {
-    let mut world = World::settled();
-    let steps = begin(&world.index, &alone(CommandReason::Empty), world.now).unwrap();
-    world.run_all(&steps[..4]);
-    assert_eq!(stale(&world.index, &BTreeSet::from(["old-1", "old-2"])).len(), 0);
-    assert_eq!(stale(&world.index, &BTreeSet::from(["old-1"])).len(), 2, "taint and condition of the other");
+    let mut fixture = Fixture::settled();
+    let steps = begin(&fixture.index, &alone(CommandReason::Empty), fixture.now).unwrap();
+    fixture.run_all(&steps[..4]);
+    assert_eq!(stale(&fixture.index, &BTreeSet::from(["old-1", "old-2"])).len(), 0);
+    assert_eq!(stale(&fixture.index, &BTreeSet::from(["old-1"])).len(), 2, "taint and condition of the other");
 }
 
 #[test]
 fn decide_restarts_the_wait_when_the_clock_is_set_back() {
-    let mut world = World::settled();
-    world.begin();
-    world.now = at(100);
-    let decision = world.look();
+    let mut fixture = Fixture::settled();
+    fixture.begin();
+    fixture.now = at(100);
+    let decision = fixture.decide();
     assert!(decision.end.is_none(), "{:?}", decision.end);
     assert_eq!(decision.after, Some(super::LEAST_PATIENCE));
 }
 
 #[test]
 fn stale_ignores_nodes_without_claim_and_begin_missing_nodes() {
-    let mut world = World::settled();
+    let mut fixture = Fixture::settled();
     let closed = json!([{"key": taint::DISRUPTED, "effect": taint::NO_SCHEDULE}]);
     let alone =
         json!({"metadata": {"name": "alone", "uid": "alone"}, "spec": {"providerID": provider(9), "taints": closed}});
-    world.add(node(&alone).as_ref().clone());
-    assert!(stale(&world.index, &BTreeSet::new()).is_empty(), "its command is unknown");
-    drop(world.index.delete::<Node>("node-1", world.now));
-    world.begin();
-    assert!(world.is_closed(2));
-    ["new-1", "new-2"].iter().for_each(|name| world.initialize(name));
-    let steps = world.look().steps;
-    world.run_all(&steps);
-    assert_eq!(world.going(), ["old-1", "old-2"]);
+    fixture.add(node(&alone).as_ref().clone());
+    assert!(stale(&fixture.index, &BTreeSet::new()).is_empty(), "its command is unknown");
+    drop(fixture.index.delete::<Node>("node-1", fixture.now));
+    fixture.begin();
+    assert!(fixture.is_closed(2));
+    ["new-1", "new-2"].iter().for_each(|name| fixture.initialize(name));
+    let steps = fixture.decide().steps;
+    fixture.run_all(&steps);
+    assert_eq!(fixture.going(), ["old-1", "old-2"]);
 }

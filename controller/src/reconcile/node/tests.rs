@@ -32,7 +32,13 @@ fn drained(word: &str, since: i64) -> Value {
     ending(&[cond(condition::DRAINED, word, since)])
 }
 
-fn look(node_change: &Value, claim_change: &Value, pods: &[Value], instance: InstanceState, seconds: i64) -> NodeView {
+fn node_view(
+    node_change: &Value,
+    claim_change: &Value,
+    pods: &[Value],
+    instance: InstanceState,
+    seconds: i64,
+) -> NodeView {
     NodeView {
         node: node(node_change),
         claim: Some(claim(claim_change)),
@@ -81,14 +87,14 @@ fn concerns_returns_true_when_a_deleted_node_has_our_finalizer() {
 
 #[test]
 fn decide_deletes_the_claim_of_a_deleted_node() {
-    let decision = fresh(&look(&leaving(&json!({})), &status(&[]), &[], InstanceState::Alive, 110));
+    let decision = fresh(&node_view(&leaving(&json!({})), &status(&[]), &[], InstanceState::Alive, 110));
     assert_eq!(words(&decision.steps)[0], "delete claim default-1 (claim-uid)");
 }
 
 #[test]
 fn decide_taints_the_node_and_excludes_traffic_first() {
     let open = leaving(&json!({"spec": {"taints": [{"key": "own", "effect": "NoExecute"}]}}));
-    let decision = fresh(&look(&open, &ending(&[]), &[json!({})], InstanceState::Alive, 110));
+    let decision = fresh(&node_view(&open, &ending(&[]), &[json!({})], InstanceState::Alive, 110));
     assert_eq!(words(&decision.steps), ["patch node node-1"]);
     assert!(decision.requests.is_empty(), "no pod is asked before the node is closed");
     let body = body(&decision.steps);
@@ -101,7 +107,7 @@ fn decide_taints_the_node_and_excludes_traffic_first() {
 #[test]
 fn decide_evicts_pods_before_the_instance_ends() {
     let decision =
-        fresh(&look(&signed(&leaving(&json!({})), 110), &ending(&[]), &[json!({})], InstanceState::Alive, 110));
+        fresh(&node_view(&signed(&leaving(&json!({})), 110), &ending(&[]), &[json!({})], InstanceState::Alive, 110));
     assert_eq!(requests(&decision), ["evict web"]);
     assert_eq!(words(&decision.steps), [STATUS]);
     let (state, why, message) = written(&decision.steps, condition::DRAINED).unwrap();
@@ -122,7 +128,7 @@ fn decide_waits_five_seconds_when_the_node_is_empty() {
         ("unknown instance", drained("Unknown", 105), InstanceState::Unknown, vec![STATUS], Some(1000)),
     ];
     for (what, claim, instance, expected, after) in rows {
-        let decision = fresh(&look(&leaving(&json!({})), &claim, &[], instance, 110));
+        let decision = fresh(&node_view(&leaving(&json!({})), &claim, &[], instance, 110));
         assert_eq!(words(&decision.steps), expected, "{what}");
         assert_eq!(decision.after.map(|after| after.as_millis()), after, "{what}");
         assert_eq!(decision.released, expected == [RELEASE], "{what}");
@@ -132,7 +138,7 @@ fn decide_waits_five_seconds_when_the_node_is_empty() {
 /// A drained node remains drained: the wait for the instance does not begin the drain again.
 #[test]
 fn decide_keeps_drained_when_the_instance_is_ending() {
-    let view = look(&leaving(&json!({})), &drained("True", 109), &[], InstanceState::Ending, 110);
+    let view = node_view(&leaving(&json!({})), &drained("True", 109), &[], InstanceState::Ending, 110);
     let decision = fresh(&view);
     assert_eq!(written(&decision.steps, condition::DRAINED).unwrap().0, "True");
     assert!(!view.claim.unwrap().is_true(condition::INSTANCE_TERMINATING), "so the status is news");
@@ -148,7 +154,7 @@ fn decide_releases_the_node_when_its_instance_is_gone() {
         ("gone, but kubelet answers", json!({}), InstanceState::Gone, false),
     ];
     for (what, state, instance, released) in rows {
-        let decision = fresh(&look(&leaving(&state), &ending(&[]), &[json!({})], instance, 110));
+        let decision = fresh(&node_view(&leaving(&state), &ending(&[]), &[json!({})], instance, 110));
         assert_eq!(decision.released, released, "{what}");
         if released {
             assert_eq!(body(&decision.steps)["metadata"]["finalizers"], json!(["other"]), "{what}");
@@ -171,7 +177,7 @@ fn asks_returns_true_when_drained_or_not_ready() {
         ("terminating", json!({}), drained("True", 109), vec![], true),
     ];
     for (what, node, claim, pods, asked) in rows {
-        let mut view = look(&leaving(&node), &claim, &pods, InstanceState::Unknown, 110);
+        let mut view = node_view(&leaving(&node), &claim, &pods, InstanceState::Unknown, 110);
         assert_eq!(asks(&view, &mut start_drain(&view)), asked, "{what}");
         view.attached = vec!["pv-1".to_owned()];
         let drained = asked && view.node.is_ready();
@@ -194,10 +200,10 @@ fn next_moment_follows_the_agent_and_the_drain() {
         ("its agent was heard 28 s ago", asked(272, 200, draining), 2000),
     ];
     for (what, node, after) in rows {
-        let view = look(&node, &ending(&[]), &[json!({})], InstanceState::Unknown, 300);
+        let view = node_view(&node, &ending(&[]), &[json!({})], InstanceState::Unknown, 300);
         assert_eq!(fresh(&view).after.map(|after| after.as_millis()), Some(after), "{what}");
     }
-    let view = look(&signed(&leaving(&json!({})), 300), &ending(&[]), &[json!({})], InstanceState::Unknown, 300);
+    let view = node_view(&signed(&leaving(&json!({})), 300), &ending(&[]), &[json!({})], InstanceState::Unknown, 300);
     let mut drain = start_drain(&view);
     drain.sign();
     let uid = decide(&view, &mut drain).requests.remove(0).uid;
@@ -217,22 +223,22 @@ fn decide_checks_an_ending_instance_less_and_less() {
     };
     let rows = [(110, 1000), (102, 1000), (86, 3000), (0, 5000)];
     for (seconds, after) in rows {
-        let decision = fresh(&look(&leaving(&json!({})), &since(seconds), &[], InstanceState::Ending, 110));
+        let decision = fresh(&node_view(&leaving(&json!({})), &since(seconds), &[], InstanceState::Ending, 110));
         assert_eq!(decision.after.map(|after| after.as_millis()), Some(after), "terminating for {} s", 110 - seconds);
     }
 }
 
-/// Returns the node after a request at `asked`, with an agent that reported at `heard` and has the drain condition `said`.
-fn asked(heard: i64, asked: i64, said: Option<(&str, &str, &str)>) -> Value {
+/// Returns the node after a request at `asked`, with an agent that reported at `heartbeat` and has the drain condition `reported`.
+fn asked(heartbeat: i64, asked: i64, reported: Option<(&str, &str, &str)>) -> Value {
     let request = json!({"id": "termination-node-uid", "daemonSets": true, "termination": true, "asked": at(asked)});
     let request = request.to_string();
-    let said: Vec<Value> = said
+    let reported: Vec<Value> = reported
         .into_iter()
         .map(|(word, why, message)| json!({"type": condition::NODE_DRAINED, "status": word, "reason": why, "message": message}))
         .collect();
     leaving(&json!({
-        "metadata": {"annotations": {annotation::AGENT_HEARTBEAT: at(heard).to_string(), annotation::DRAIN: request}},
-        "status": {"conditions": said},
+        "metadata": {"annotations": {annotation::AGENT_HEARTBEAT: at(heartbeat).to_string(), annotation::DRAIN: request}},
+        "status": {"conditions": reported},
     }))
 }
 
@@ -242,14 +248,14 @@ fn decide_requests_the_drain_when_an_agent_is_live() {
     let deadline = json!({"metadata": {"annotations": {annotation::TERMINATION_TIMESTAMP: at(400).to_string()}}});
     let mut claim = ending(&[cond(condition::DISRUPTION_REASON, "True", 100)]);
     merge(&mut claim, &deadline);
-    for (heard, listens) in [(Some(300), true), (Some(121), true), (Some(120), false), (None, false)] {
-        let heard = heard.map(|heard| at(heard).to_string());
+    for (heartbeat, listens) in [(Some(300), true), (Some(121), true), (Some(120), false), (None, false)] {
+        let heartbeat = heartbeat.map(|heartbeat| at(heartbeat).to_string());
         let open = leaving(&json!({
-            "metadata": {"annotations": {annotation::AGENT_HEARTBEAT: heard}}, "spec": {"taints": null},
+            "metadata": {"annotations": {annotation::AGENT_HEARTBEAT: heartbeat}}, "spec": {"taints": null},
         }));
-        let decision = fresh(&look(&open, &claim, &[json!({})], InstanceState::Alive, 300));
+        let decision = fresh(&node_view(&open, &claim, &[json!({})], InstanceState::Alive, 300));
         let request = body(&decision.steps)["metadata"]["annotations"][annotation::DRAIN].as_str().map(str::to_owned);
-        assert_eq!((request.is_some(), signature(&decision).is_none()), (listens, listens), "{heard:?}");
+        assert_eq!((request.is_some(), signature(&decision).is_none()), (listens, listens), "{heartbeat:?}");
         let Some(request) = request.and_then(|text| DrainRequest::parse(&text).ok()) else { continue };
         assert_eq!(request.id, "termination-node-uid");
         assert_eq!((request.deadline, request.requested_at), (Some(at(400)), Some(at(300))));
@@ -277,7 +283,7 @@ fn decide_takes_over_when_the_agent_does_not_answer() {
         ("gave up in time", asked(299, 200, Some(("False", reason::DRAIN_INCOMPLETE, ours))), Some("pods are left")),
     ];
     for (what, node, why) in rows {
-        let decision = fresh(&look(&node, &ending(&[]), &[json!({})], InstanceState::Alive, 300));
+        let decision = fresh(&node_view(&node, &ending(&[]), &[json!({})], InstanceState::Alive, 300));
         assert!(decision.requests.is_empty(), "{what}");
         let taken = signature(&decision);
         assert_eq!(taken.is_some(), why.is_some(), "{what}");
@@ -296,7 +302,7 @@ fn decide_takes_over_when_the_agent_does_not_answer() {
 fn decide_evicts_after_the_last_agent_requests_arrived() {
     let draining = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
     let silent = || asked(260, 200, draining);
-    let seen = |node: &Value, seconds| look(node, &ending(&[]), &[json!({})], InstanceState::Alive, seconds);
+    let seen = |node: &Value, seconds| node_view(node, &ending(&[]), &[json!({})], InstanceState::Alive, seconds);
     let first = seen(&silent(), 300);
     let mut drain = start_drain(&first);
     assert!(signature(&decide(&first, &mut drain)).is_some());
@@ -315,12 +321,12 @@ fn decide_evicts_after_the_last_agent_requests_arrived() {
 fn decide_signs_again_when_the_signature_is_old_or_foreign() {
     let node = signed(&leaving(&json!({})), 300);
     for (seconds, signs) in [(300, false), (329, false), (330, true), (299, true)] {
-        let decision = fresh(&look(&node, &ending(&[]), &[json!({})], InstanceState::Alive, seconds));
+        let decision = fresh(&node_view(&node, &ending(&[]), &[json!({})], InstanceState::Alive, seconds));
         assert_eq!((signature(&decision).is_some(), decision.requests.is_empty()), (signs, signs), "{seconds}");
     }
-    let view = look(&node, &ending(&[]), &[json!({})], InstanceState::Alive, 301);
-    let heir = decide(&view, &mut start_drain(&view));
-    assert!(signature(&heir).is_some() && heir.requests.is_empty());
+    let view = node_view(&node, &ending(&[]), &[json!({})], InstanceState::Alive, 301);
+    let successor = decide(&view, &mut start_drain(&view));
+    assert!(signature(&successor).is_some() && successor.requests.is_empty());
 }
 
 /// The controller does not return a drain that it took over. An agent that takes the drain back is its owner.
@@ -329,7 +335,7 @@ fn decide_keeps_the_drain_until_the_agent_takes_it_back() {
     let draining = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
     let back = asked(299, 200, draining);
     for (what, node, ours) in [("signed", signed(&back, 290), true), ("taken back", back, false)] {
-        let decision = fresh(&look(&node, &ending(&[]), &[json!({})], InstanceState::Alive, 300));
+        let decision = fresh(&node_view(&node, &ending(&[]), &[json!({})], InstanceState::Alive, 300));
         let taken_over = words(&decision.steps).contains(&"event DrainTakenOver".to_owned());
         assert_eq!((taken_over, decision.requests.is_empty()), (ours, true), "{what}");
         assert!(signature(&decision).is_none(), "{what}");
@@ -353,7 +359,7 @@ fn deadline_moves_forward_when_a_notice_arrives() {
     ];
     for (what, node, forced) in rows {
         let node = signed(&node, 370);
-        let view = look(&node, &ending(&[]), std::slice::from_ref(&held), InstanceState::Alive, 370);
+        let view = node_view(&node, &ending(&[]), std::slice::from_ref(&held), InstanceState::Alive, 370);
         assert_eq!(requests(&fresh(&view)).contains(&"delete pod web".to_owned()), forced, "{what}");
         assert_eq!(super::drain_owner::request(&view).deadline, Some(at(400)).filter(|_| forced), "{what}");
     }
@@ -367,7 +373,7 @@ fn decide_asks_again_when_deadline_changes_or_request_is_gone() {
     let ours = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
     let unasked = leaving(&json!({"metadata": {"annotations": {annotation::AGENT_HEARTBEAT: at(290).to_string()}}}));
     for (node, since) in [(asked(290, 200, ours), 200), (unasked, 300)] {
-        let decision = fresh(&look(&node, &claim, &[json!({})], InstanceState::Alive, 300));
+        let decision = fresh(&node_view(&node, &claim, &[json!({})], InstanceState::Alive, 300));
         assert!(decision.requests.is_empty());
         let request = body(&decision.steps)["metadata"]["annotations"][annotation::DRAIN].as_str().unwrap().to_owned();
         let request = DrainRequest::parse(&request).unwrap();
@@ -379,7 +385,7 @@ fn decide_asks_again_when_deadline_changes_or_request_is_gone() {
 #[test]
 fn decide_repeats_no_request_when_the_controller_restarts() {
     let ours = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
-    let decision = fresh(&look(&asked(290, 200, ours), &ending(&[]), &[json!({})], InstanceState::Alive, 300));
+    let decision = fresh(&node_view(&asked(290, 200, ours), &ending(&[]), &[json!({})], InstanceState::Alive, 300));
     assert!(decision.requests.is_empty());
     assert_eq!(words(&decision.steps), [STATUS]);
 }
@@ -403,7 +409,7 @@ fn decide_deletes_pods_when_the_deadline_is_near() {
     ];
     for (what, claim, seconds, forced) in rows {
         let node = signed(&leaving(&json!({})), seconds);
-        let view = look(&node, &claim, std::slice::from_ref(&held), InstanceState::Alive, seconds);
+        let view = node_view(&node, &claim, std::slice::from_ref(&held), InstanceState::Alive, seconds);
         let decision = fresh(&view);
         assert_eq!(requests(&decision).contains(&"delete pod web".to_owned()), forced, "{what}");
         assert!(!requests(&decision).contains(&"evict web".to_owned()) || forced, "{what}");
@@ -412,7 +418,7 @@ fn decide_deletes_pods_when_the_deadline_is_near() {
 
 #[test]
 fn decide_terminates_no_instance_when_the_claim_is_missing() {
-    let mut view = look(&signed(&leaving(&json!({})), 110), &json!({}), &[json!({})], InstanceState::Alive, 110);
+    let mut view = node_view(&signed(&leaving(&json!({})), 110), &json!({}), &[json!({})], InstanceState::Alive, 110);
     view.claim = None;
     assert_eq!(requests(&fresh(&view)), ["evict web"]);
     view.pods.clear();
@@ -429,7 +435,7 @@ fn decide_waits_for_volumes_until_the_deadline() {
     merge(&mut ending, &deadline);
     let attached = |seconds| NodeView {
         attached: vec!["pv-1".to_owned()],
-        ..look(&leaving(&json!({})), &ending, &[], InstanceState::Alive, seconds)
+        ..node_view(&leaving(&json!({})), &ending, &[], InstanceState::Alive, seconds)
     };
     let waiting = fresh(&attached(150));
     assert_eq!(words(&waiting.steps), [STATUS, "event AwaitingVolumeDetachment"]);

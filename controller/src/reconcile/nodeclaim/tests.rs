@@ -1,4 +1,4 @@
-//! Tests of the life of a NodeClaim, by decision.
+//! Tests of the lifecycle of a NodeClaim, by decision.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::reconcile::work::WorkItem;
 use crate::write::writer::Operation;
 
 /// Returns the view of the NodeClaim this many seconds after its creation.
-fn look(change: &Value, nodes: &[Value], seconds: i64) -> NodeClaimView {
+fn claim_view(change: &Value, nodes: &[Value], seconds: i64) -> NodeClaimView {
     NodeClaimView {
         claim: claim(change),
         pool: None,
@@ -65,7 +65,7 @@ fn taints(node: &Node) -> Vec<&str> {
 
 #[test]
 fn decide_adds_the_finalizer_first() {
-    let decision = decide(&look(&json!({"metadata": {"finalizers": ["other"]}}), &[], 1));
+    let decision = decide(&claim_view(&json!({"metadata": {"finalizers": ["other"]}}), &[], 1));
     assert_eq!(words(&decision.steps), ["patch claim default-1"]);
     assert_eq!(body(&decision.steps)["metadata"]["finalizers"], json!(["other", "karpenter.sh/termination"]));
     assert_eq!(body(&decision.steps)["metadata"]["resourceVersion"], "7");
@@ -81,7 +81,7 @@ fn decide_enqueues_the_launch_by_token_or_gathers_old_claims() {
         (tokenless, 2, vec![WorkItem::Gather]),
     ];
     for (change, seconds, work) in rows {
-        assert_eq!(decide(&look(&change, &[], seconds)).work, work, "{change} after {seconds} s");
+        assert_eq!(decide(&claim_view(&change, &[], seconds)).work, work, "{change} after {seconds} s");
     }
 }
 
@@ -105,7 +105,7 @@ fn decide_deletes_claims_when_launch_or_registration_times_out() {
         ("registered for hours", registered("Unknown"), 9000, None),
     ];
     for (what, change, seconds, reason) in rows {
-        let decision = decide(&look(&change, &[], seconds));
+        let decision = decide(&claim_view(&change, &[], seconds));
         assert_eq!(decision.disrupted, reason, "{what}");
         let deleted = words(&decision.steps).contains(&"delete claim default-1 (claim-uid)".to_owned());
         assert_eq!(deleted, reason.is_some(), "{what}");
@@ -114,18 +114,18 @@ fn decide_deletes_claims_when_launch_or_registration_times_out() {
 
 #[test]
 fn decide_requeues_when_the_launch_timeout_ends() {
-    let decision = decide(&look(&status(&[cond(condition::LAUNCHED, "Unknown", 0)]), &[], 100));
+    let decision = decide(&claim_view(&status(&[cond(condition::LAUNCHED, "Unknown", 0)]), &[], 100));
     assert_eq!(decision.after.map(|after| after.as_secs()), Some(200));
 }
 
 #[test]
 fn register_waits_for_exactly_one_node() {
-    let none = decide(&look(&launched(), &[], 300));
+    let none = decide(&claim_view(&launched(), &[], 300));
     let (state, why, _) = written(&none.steps, condition::REGISTERED).unwrap();
     assert_eq!((state.as_str(), why.as_str()), ("Unknown", reason::NODE_NOT_FOUND));
 
-    let twins = [json!({}), json!({"metadata": {"name": "node-2"}})];
-    let two = decide(&look(&launched(), &twins, 300));
+    let duplicates = [json!({}), json!({"metadata": {"name": "node-2"}})];
+    let two = decide(&claim_view(&launched(), &duplicates, 300));
     let (state, why, message) = written(&two.steps, condition::REGISTERED).unwrap();
     assert_eq!((state.as_str(), why.as_str()), ("False", reason::MULTIPLE_NODES_FOUND));
     assert!(message.contains("node-1, node-2"), "{message}");
@@ -143,11 +143,11 @@ fn decide_nominates_pods_before_the_node_accepts_pods() {
     let expected =
         vec![waiting("new", None), waiting("nominated", Some("node-1")), waiting("moved", Some("node-2")), bound];
     let fresh = json!({"spec": {"taints": [{"key": taint::UNREGISTERED, "effect": "NoExecute"}]}});
-    let registers = NodeClaimView { expected: expected.clone(), ..look(&launched(), &[fresh], 300) };
+    let registers = NodeClaimView { expected: expected.clone(), ..claim_view(&launched(), &[fresh], 300) };
     let steps = ["expect new moved on node-1", "patch node node-1", "status of claim default-1"];
     assert_eq!(words(&decide(&registers).steps), steps);
     let (claim, node) = gated("default-1", &json!({}));
-    let waits = NodeClaimView { claim, nodes: vec![node], expected, ..look(&json!({}), &[], 300) };
+    let waits = NodeClaimView { claim, nodes: vec![node], expected, ..claim_view(&json!({}), &[], 300) };
     assert_eq!(words(&decide(&waits).steps)[..1], steps[..1], "kube-scheduler may have forgotten");
 }
 
@@ -167,7 +167,7 @@ fn register_copies_the_metadata_of_the_claim_to_the_node() {
             {"key": "gpu", "value": "image", "effect": "NoSchedule"},
         ]},
     });
-    let decision = decide(&look(&merged(&[launched(), wanted]), std::slice::from_ref(&fresh), 300));
+    let decision = decide(&claim_view(&merged(&[launched(), wanted]), std::slice::from_ref(&fresh), 300));
     assert_eq!(words(&decision.steps), ["patch node node-1", "status of claim default-1"]);
     let after = patched(&fresh, &decision);
     assert_eq!(taints(&after), ["gpu", taint::AGENT_NOT_READY]);
@@ -192,13 +192,13 @@ fn register_adds_no_taints_when_the_label_forbids_it() {
             {"key": taint::UNREGISTERED, "effect": "NoExecute"}, {"key": "own", "effect": "NoSchedule"},
         ]},
     });
-    let decision = decide(&look(&merged(&[launched(), wanted]), std::slice::from_ref(&fresh), 300));
+    let decision = decide(&claim_view(&merged(&[launched(), wanted]), std::slice::from_ref(&fresh), 300));
     assert_eq!(taints(&patched(&fresh, &decision)), ["own"]);
 }
 
 #[test]
 fn register_warns_when_the_unregistered_taint_is_missing() {
-    let decision = decide(&look(&launched(), &[json!({})], 300));
+    let decision = decide(&claim_view(&launched(), &[json!({})], 300));
     assert_eq!(words(&decision.steps)[0], format!("event {}", reason::UNREGISTERED_TAINT_MISSING));
 }
 
@@ -207,7 +207,7 @@ fn lift_taint_removes_only_the_agent_taint_when_agent_is_ready() {
     let start = json!({"spec": {"startupTaints": [
         {"key": taint::AGENT_NOT_READY, "effect": "NoExecute"}, {"key": "cilium", "effect": "NoExecute"},
     ]}});
-    let says = |word: &str| {
+    let reports = |word: &str| {
         json!({
             "spec": {"taints": [
                 {"key": taint::AGENT_NOT_READY, "effect": "NoExecute"}, {"key": "cilium", "effect": "NoExecute"},
@@ -217,34 +217,34 @@ fn lift_taint_removes_only_the_agent_taint_when_agent_is_ready() {
             ]},
         })
     };
-    let unready = decide(&look(&merged(&[registered("Unknown"), start.clone()]), &[says("False")], 60));
+    let unready = decide(&claim_view(&merged(&[registered("Unknown"), start.clone()]), &[reports("False")], 60));
     assert_eq!(words(&unready.steps), ["status of claim default-1"]);
     let (_, why, message) = written(&unready.steps, condition::INITIALIZED).unwrap();
     assert!(why == reason::STARTUP_TAINTS_EXIST && message.contains(taint::AGENT_NOT_READY), "{why}: {message}");
 
-    let ready = decide(&look(&merged(&[registered("Unknown"), start.clone()]), &[says("True")], 60));
+    let ready = decide(&claim_view(&merged(&[registered("Unknown"), start.clone()]), &[reports("True")], 60));
     assert_eq!(words(&ready.steps), ["patch node node-1"], "the rest waits for the node to be seen without it");
-    let harmless = patched(&says("True"), &ready);
+    let harmless = patched(&reports("True"), &ready);
     assert_eq!(taints(&harmless), ["cilium", taint::AGENT_NOT_READY]);
     assert!(!harmless.has_taint(taint::AGENT_NOT_READY, taint::NO_EXECUTE), "first it only loses its sting");
 
     // Any process that continues here, also after a crash, reads the elapsed time from the taint itself.
-    let harmless = json!({"spec": serde_json::to_value(&harmless.spec).unwrap(), "status": says("True")["status"]});
+    let harmless = json!({"spec": serde_json::to_value(&harmless.spec).unwrap(), "status": reports("True")["status"]});
     let claimed = merged(&[registered("Unknown"), start.clone()]);
-    let soon = decide(&look(&claimed, std::slice::from_ref(&harmless), 61));
+    let soon = decide(&claim_view(&claimed, std::slice::from_ref(&harmless), 61));
     assert_eq!((soon.steps.len(), soon.after.map(|after| after.as_millis())), (0, Some(250)));
-    let doubted = merged(&[harmless.clone(), json!({"status": says("False")["status"]})]);
-    let doubted = decide(&look(&claimed, &[doubted], 70));
+    let doubted = merged(&[harmless.clone(), json!({"status": reports("False")["status"]})]);
+    let doubted = decide(&claim_view(&claimed, &[doubted], 70));
     assert_eq!(
         words(&doubted.steps),
         ["status of claim default-1"],
         "never before the agent's word, not in between either"
     );
     assert_eq!(written(&doubted.steps, condition::INITIALIZED).unwrap().1, reason::STARTUP_TAINTS_EXIST);
-    let gone = decide(&look(&claimed, std::slice::from_ref(&harmless), 62));
+    let gone = decide(&claim_view(&claimed, std::slice::from_ref(&harmless), 62));
     assert_eq!(taints(&patched(&harmless, &gone)), ["cilium"]);
 
-    let later = decide(&look(&merged(&[registered("True"), start]), &[says("True")], 60));
+    let later = decide(&claim_view(&merged(&[registered("True"), start]), &[reports("True")], 60));
     assert!(later.steps.is_empty(), "once only: what somebody sets later is theirs: {:?}", words(&later.steps));
 }
 
@@ -272,7 +272,7 @@ fn initialize_reports_each_obstacle() {
         ("nothing in the way", json!({}), json!({}), None),
     ];
     for (what, asked, node, obstacle) in rows {
-        let decision = decide(&look(&merged(&[registered("Unknown"), asked]), std::slice::from_ref(&node), 60));
+        let decision = decide(&claim_view(&merged(&[registered("Unknown"), asked]), std::slice::from_ref(&node), 60));
         let (state, why, _) = written(&decision.steps, condition::INITIALIZED).unwrap();
         match obstacle {
             Some(reason) => assert_eq!((state.as_str(), why.as_str()), ("Unknown", reason), "{what}"),
@@ -293,7 +293,7 @@ fn decide_deletes_the_claim_when_the_agent_reports_a_notice() {
             "status": {"conditions": [{"type": condition::INTERRUPTED, "status": "True", "reason": reason}]},
         })
     };
-    let decision = decide(&look(&registered("True"), &[noticed(reason::SPOT_INTERRUPTION)], 60));
+    let decision = decide(&claim_view(&registered("True"), &[noticed(reason::SPOT_INTERRUPTION)], 60));
     let gone = ["event TerminatingOnInterruption", "delete claim default-1 (claim-uid)"];
     assert_eq!(words(&decision.steps), ["patch claim default-1", gone[0], gone[1]]);
     let annotations = &body(&decision.steps)["metadata"]["annotations"];
@@ -301,15 +301,15 @@ fn decide_deletes_the_claim_when_the_agent_reports_a_notice() {
     assert_eq!(decision.disrupted, Some("spot_interrupted"));
 
     let known = json!({"metadata": {"annotations": {"karpenter.sh/nodeclaim-termination-timestamp": deadline}}});
-    let again = decide(&look(&merged(&[registered("True"), known]), &[noticed(reason::SPOT_INTERRUPTION)], 60));
+    let again = decide(&claim_view(&merged(&[registered("True"), known]), &[noticed(reason::SPOT_INTERRUPTION)], 60));
     assert_eq!(words(&again.steps), gone);
 
     let sooner =
         json!({"metadata": {"annotations": {"karpenter.sh/nodeclaim-termination-timestamp": "2026-03-01T12:06:00Z"}}});
-    let kept = decide(&look(&merged(&[registered("True"), sooner]), &[noticed(reason::SPOT_INTERRUPTION)], 60));
+    let kept = decide(&claim_view(&merged(&[registered("True"), sooner]), &[noticed(reason::SPOT_INTERRUPTION)], 60));
     assert_eq!(words(&kept.steps), gone, "a deadline never moves later");
 
-    let advice = decide(&look(&registered("True"), &[noticed(reason::REBALANCE_RECOMMENDATION)], 60));
+    let advice = decide(&claim_view(&registered("True"), &[noticed(reason::REBALANCE_RECOMMENDATION)], 60));
     assert!(advice.steps.is_empty(), "a recommendation is no notice");
 }
 
@@ -321,12 +321,12 @@ fn decide_deletes_the_claim_when_the_controller_has_a_notice() {
         label::ZONE: "us-west-2a",
         label::CAPACITY_RESERVATION_ID: "cr-1",
     }}});
-    let hears = |kind: NoticeKind, deadline: Option<i64>| {
-        let mut view = look(&merged(&[registered("True"), labels.clone()]), &[json!({})], 60);
+    let with_notice = |kind: NoticeKind, deadline: Option<i64>| {
+        let mut view = claim_view(&merged(&[registered("True"), labels.clone()]), &[json!({})], 60);
         view.notice = Some(Notice { kind, deadline: deadline.map(at) });
         decide(&view)
     };
-    let spot = hears(NoticeKind::SpotInterrupted, Some(180));
+    let spot = with_notice(NoticeKind::SpotInterrupted, Some(180));
     let reported = ["event SpotInterrupted", "event SpotInterrupted", "event TerminatingOnInterruption"];
     assert_eq!(
         words(&spot.steps),
@@ -335,12 +335,12 @@ fn decide_deletes_the_claim_when_the_controller_has_a_notice() {
     );
     assert_eq!(spot.disrupted, Some("spot_interrupted"));
     assert!(spot.short.is_some());
-    let stopped = hears(NoticeKind::InstanceStopped, None);
+    let stopped = with_notice(NoticeKind::InstanceStopped, None);
     assert_eq!(words(&stopped.steps)[0], "event InstanceStopping", "no deadline, no patch");
     assert_eq!((stopped.disrupted, stopped.short), (Some("instance_stopped"), None));
-    let taken = hears(NoticeKind::CapacityReservationInterrupted, None);
+    let taken = with_notice(NoticeKind::CapacityReservationInterrupted, None);
     assert_eq!(taken.short, Some(Scope::Reservation("cr-1".to_owned())), "nothing is left of what is taken back");
-    let forced = hears(NoticeKind::SystemStatus, Some(60));
+    let forced = with_notice(NoticeKind::SystemStatus, Some(60));
     let annotations = &body(&forced.steps)["metadata"]["annotations"];
     assert_eq!(annotations["karpenter.sh/nodeclaim-termination-timestamp"], at(60).to_string());
 }
@@ -357,7 +357,7 @@ fn decide_marks_the_spot_offering_when_a_notice_arrives() {
             label::INSTANCE_TYPE: "m5.large",
             label::ZONE: "us-west-2a",
         }}});
-        let decision = decide(&look(&merged(&[registered("True"), labels]), std::slice::from_ref(&noticed), 60));
+        let decision = decide(&claim_view(&merged(&[registered("True"), labels]), std::slice::from_ref(&noticed), 60));
         let expected = Scope::offering(CapacityType::Spot, "m5.large", "us-west-2a");
         assert_eq!(decision.short, short.then_some(expected), "{bought}");
     }
@@ -365,14 +365,14 @@ fn decide_marks_the_spot_offering_when_a_notice_arrives() {
 
 fn removal(change: &Value, nodes: &[Value], instance: InstanceState) -> NodeClaimDecision {
     let gone = json!({"metadata": {"deletionTimestamp": at(60).to_string()}});
-    let mut view = look(&merged(&[registered("True"), gone, change.clone()]), nodes, 70);
+    let mut view = claim_view(&merged(&[registered("True"), gone, change.clone()]), nodes, 70);
     view.instance = instance;
     decide(&view)
 }
 
 fn removal_asks(change: &Value, nodes: &[Value]) -> bool {
     let gone = json!({"metadata": {"deletionTimestamp": at(60).to_string()}});
-    asks(&look(&merged(&[registered("True"), gone, change.clone()]), nodes, 70))
+    asks(&claim_view(&merged(&[registered("True"), gone, change.clone()]), nodes, 70))
 }
 
 /// First the node, then the instance, then the finalizer, each only when the one before is gone.
@@ -427,7 +427,7 @@ fn deletion_writes_the_deadline_first() {
 
 #[test]
 fn decide_stores_pod_events_at_most_every_ten_seconds() {
-    let mut view = look(&registered("True"), &[json!({})], 100);
+    let mut view = claim_view(&registered("True"), &[json!({})], 100);
     view.last_pod_event = Some(at(95));
     let first = decide(&view);
     assert_eq!(body(&first.steps)["status"]["lastPodEventTime"], at(95).to_string());
@@ -444,7 +444,7 @@ fn consolidatable_follows_pod_events_and_the_nodepool() {
     let asks = |after: &str| Some(pool(&json!({"spec": {"disruption": {"consolidateAfter": after}}})));
     let visited = json!({"status": {"lastPodEventTime": at(60).to_string()}});
     let node = json!({"metadata": {"labels": {label::INITIALIZED: label::TRUE}}});
-    let mut view = look(&merged(&[registered("True"), visited]), &[node], 359);
+    let mut view = claim_view(&merged(&[registered("True"), visited]), &[node], 359);
     view.pool = asks("5m");
     let early = decide(&view);
     assert!(early.steps.is_empty(), "{:?}", words(&early.steps));
@@ -489,7 +489,7 @@ fn gated(name: &str, more: &Value) -> (Arc<api::NodeClaim>, Arc<Node>) {
 fn decide_deletes_the_claim_when_gates_stay_closed() {
     let timeout = Duration::from_secs(600);
     let (claim, node) = gated("default-1", &json!({}));
-    let mut view = NodeClaimView { claim, nodes: vec![node], ..look(&json!({}), &[], 599) };
+    let mut view = NodeClaimView { claim, nodes: vec![node], ..claim_view(&json!({}), &[], 599) };
     assert_eq!(decide(&view).disrupted, None, "without a limit it waits for ever");
     view.gates = Some(GateLimit { timeout, turn: true });
     let early = decide(&view);
@@ -545,19 +545,19 @@ fn gate_limit_allows_at_most_a_fifth_of_a_nodepool() {
 #[test]
 fn decide_writes_drifted_when_the_nodepool_changed() {
     let narrowed = json!({"spec": {"template": {"spec": {"requirements": [{"key": "rack", "operator": "Exists"}]}}}});
-    let said = |pool| {
-        let view = NodeClaimView { pool, ..look(&registered("True"), &[json!({})], 600) };
+    let drifted_with = |pool| {
+        let view = NodeClaimView { pool, ..claim_view(&registered("True"), &[json!({})], 600) };
         written(&decide(&view).steps, condition::DRIFTED).map(|(status, reason, _)| (status, reason))
     };
     let drifted = ("True".to_owned(), reason::REQUIREMENTS_DRIFTED.to_owned());
-    assert_eq!(said(Some(pool(&narrowed))), Some(drifted));
-    assert_eq!(said(Some(pool(&json!({})))), None);
+    assert_eq!(drifted_with(Some(pool(&narrowed))), Some(drifted));
+    assert_eq!(drifted_with(Some(pool(&json!({})))), None);
 }
 
 #[test]
 fn decide_deletes_no_claim_when_the_clock_is_set_back() {
     let conditions = [cond(condition::LAUNCHED, "True", 240), cond(condition::REGISTERED, "Unknown", 240)];
-    let decision = decide(&look(&status(&conditions), &[], 10));
+    let decision = decide(&claim_view(&status(&conditions), &[], 10));
     assert_eq!(decision.disrupted, None);
     assert_eq!(decision.after, Some(super::REGISTRATION_TIMEOUT), "its whole time again, and no more");
     assert!(words(&decision.steps).iter().all(|step| !step.starts_with("delete")), "{:?}", words(&decision.steps));

@@ -9,7 +9,7 @@ use super::{NodePoolView, decide, is_renewed};
 use crate::fixture::{at, body, claim, class, condition as cond, merge, node, pool, words, written};
 use crate::state::registration_health::RegistrationHealth;
 
-fn look(change: &Value) -> NodePoolView {
+fn pool_view(change: &Value) -> NodePoolView {
     NodePoolView {
         pool: pool(change),
         class: Some(class(&ready())),
@@ -36,26 +36,26 @@ fn hashed() -> Value {
 fn decide_writes_the_hash_when_it_is_missing_or_stale() {
     let stale = json!({"metadata": {"annotations": {annotation::NODEPOOL_HASH: "1"}}});
     for (change, written) in [(json!({}), true), (stale, true), (hashed(), false)] {
-        let steps = decide(&look(&change));
+        let steps = decide(&pool_view(&change));
         assert_eq!(words(&steps)[0] == "patch pool default", written, "{change}");
     }
-    let annotations = &body(&decide(&look(&json!({}))))["metadata"]["annotations"];
+    let annotations = &body(&decide(&pool_view(&json!({}))))["metadata"]["annotations"];
     assert_eq!(annotations, &hashed()["metadata"]["annotations"]);
 }
 
 #[test]
 fn decide_writes_nothing_when_the_status_is_current() {
-    let steps = decide(&look(&hashed()));
+    let steps = decide(&pool_view(&hashed()));
     let mut settled = pool(&hashed()).as_ref().clone();
     settled.status = serde_json::from_value(body(&steps)["status"].clone()).unwrap();
-    let again = decide(&NodePoolView { pool: Arc::new(settled), ..look(&json!({})) });
+    let again = decide(&NodePoolView { pool: Arc::new(settled), ..pool_view(&json!({})) });
     assert!(again.is_empty(), "{:?}", words(&again));
 }
 
 #[test]
 fn decide_writes_nothing_when_the_nodepool_is_deleting() {
     let gone = json!({"metadata": {"deletionTimestamp": at(1).to_string(), "finalizers": ["other"]}});
-    assert!(decide(&look(&gone)).is_empty());
+    assert!(decide(&pool_view(&gone)).is_empty());
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn decide_reports_the_problems_of_the_class() {
         ("no cause known", with(&[unready]), "False", "UnhealthyDependents", "SubnetsReady=False"),
     ];
     for (what, class, state, why, part) in rows {
-        let steps = decide(&NodePoolView { class, ..look(&hashed()) });
+        let steps = decide(&NodePoolView { class, ..pool_view(&hashed()) });
         let (found, reason, message) = written(&steps, condition::NODE_CLASS_READY).unwrap();
         assert_eq!((found.as_str(), reason.as_str()), (state, why), "{what}");
         assert!(message.contains(part) && !message.contains("waiting for"), "{what}: {message}");
@@ -105,7 +105,7 @@ fn decide_reports_not_ready_when_the_spec_is_invalid() {
     let wrong = json!({"spec": {"template": {"spec": {
         "requirements": [{"key": "karpenter.sh/nodepool", "operator": "In", "values": ["default"]}],
     }}}});
-    let steps = decide(&look(&wrong));
+    let steps = decide(&pool_view(&wrong));
     let (state, why, message) = written(&steps, condition::VALIDATION_SUCCEEDED).unwrap();
     assert_eq!((state.as_str(), why.as_str()), ("False", reason::NODEPOOL_VALIDATION_FAILED), "{message}");
     assert!(message.contains("karpenter.sh/nodepool"), "{message}");
@@ -133,7 +133,7 @@ fn decide_stays_ready_when_budgets_are_invalid() {
     for (change, expected) in rows {
         let mut all = hashed();
         merge(&mut all, &change);
-        let steps = decide(&look(&all));
+        let steps = decide(&pool_view(&all));
         let reported = written(&steps, condition::DISRUPTION_VALID);
         assert_eq!(reported.is_some(), expected.is_some(), "{change}");
         if let (Some((status, reason, message)), Some(part)) = (reported, expected) {
@@ -165,7 +165,7 @@ fn decide_reports_daemonsets_when_they_lack_the_toleration() {
     let mut guarded = ready();
     merge(&mut guarded, &json!({"metadata": {"annotations": {annotation::AGENT: "enabled"}}}));
     for (change, named) in [(guarded, true), (ready(), false)] {
-        let view = NodePoolView { class: Some(class(&change)), daemonsets: daemonsets.clone(), ..look(&hashed()) };
+        let view = NodePoolView { class: Some(class(&change)), daemonsets: daemonsets.clone(), ..pool_view(&hashed()) };
         let steps = decide(&view);
         let found = written(&steps, condition::DAEMONSETS_TOLERATE_AGENT_TAINT);
         assert_eq!(found.is_some(), named, "{change}");
@@ -187,7 +187,7 @@ fn decide_adds_up_the_resources_of_nodes_and_claims() {
         (claim(&capacity("2")), Some(node(&json!({})))),
         (claim(&json!({})), None),
     ];
-    let steps = decide(&NodePoolView { claims, ..look(&hashed()) });
+    let steps = decide(&NodePoolView { claims, ..pool_view(&hashed()) });
     let status = &body(&steps)["status"];
     assert_eq!(status["nodes"], 3);
     let resources = &status["resources"];
@@ -197,17 +197,17 @@ fn decide_adds_up_the_resources_of_nodes_and_claims() {
 
 #[test]
 fn is_renewed_returns_true_when_the_nodepool_changed() {
-    let sick = RegistrationHealth::Unhealthy { reason: "LaunchFailed".to_owned(), message: "no".to_owned() };
+    let unhealthy = RegistrationHealth::Unhealthy { reason: "LaunchFailed".to_owned(), message: "no".to_owned() };
     for (verdict, state) in
-        [(RegistrationHealth::Healthy, "True"), (sick, "False"), (RegistrationHealth::Unknown, "Unknown")]
+        [(RegistrationHealth::Healthy, "True"), (unhealthy, "False"), (RegistrationHealth::Unknown, "Unknown")]
     {
-        let steps = decide(&NodePoolView { registrations: verdict.clone(), ..look(&hashed()) });
+        let steps = decide(&NodePoolView { registrations: verdict.clone(), ..pool_view(&hashed()) });
         assert_eq!(written(&steps, condition::NODE_REGISTRATION_HEALTHY).unwrap().0, state, "{verdict:?}");
     }
-    let steps = decide(&NodePoolView { registrations: RegistrationHealth::Healthy, ..look(&hashed()) });
+    let steps = decide(&NodePoolView { registrations: RegistrationHealth::Healthy, ..pool_view(&hashed()) });
     let mut reconciled = pool(&hashed()).as_ref().clone();
     reconciled.status = serde_json::from_value(body(&steps)["status"].clone()).unwrap();
-    let again = |pool: api::NodePool| NodePoolView { pool: Arc::new(pool), ..look(&json!({})) };
+    let again = |pool: api::NodePool| NodePoolView { pool: Arc::new(pool), ..pool_view(&json!({})) };
     assert!(!is_renewed(&again(reconciled.clone())));
     reconciled.metadata.generation = Some(7);
     assert!(is_renewed(&again(reconciled)));

@@ -63,14 +63,14 @@ fn usage_of_returns_a_report_when_fresh_and_of_the_instance() {
 fn decide_deletes_a_stale_report_when_its_node_is_gone() {
     let mut index = index(1000);
     let name = node(&json!({})).name().to_owned();
-    let look = |index: &Index, seconds| decide(&view(index, &name, at(seconds)).unwrap());
-    assert!(look(&index, 100_000).steps.is_empty(), "a node that says nothing keeps its last word");
+    let decide_at = |index: &Index, seconds| decide(&view(index, &name, at(seconds)).unwrap());
+    assert!(decide_at(&index, 100_000).steps.is_empty(), "a node that says nothing keeps its last word");
     let gone = index.delete::<Node>(&name, at(1010));
     assert!(gone.work.contains(&WorkItem::Usage(name.clone())));
-    let wait = look(&index, 1010);
+    let wait = decide_at(&index, 1010);
     assert_eq!((wait.steps.len(), wait.after.map(|after| after.as_secs())), (0, Some(890)));
     for (seconds, what) in [(1000 + 15 * MINUTE, "stale"), (900, "from the future")] {
-        let decision = look(&index, seconds);
+        let decision = decide_at(&index, seconds);
         assert_eq!(words(&decision.steps), [format!("delete usage {name} (usage-uid)")], "{what}");
     }
     let late = index.apply(report(1020, "2"), at(1020), true);

@@ -120,16 +120,16 @@ mod tests {
     use super::{ConditionOwner, ConditionView, KEPT, ObjectEnd, Transitions};
     use crate::fixture::at;
 
-    fn says(status: &str, since: i64) -> ConditionView<'_> {
+    fn condition_view(status: &str, since: i64) -> ConditionView<'_> {
         ConditionView { type_: "Launched", status, reason: "Why", since: Some(at(since)) }
     }
 
     #[test]
     fn note_records_the_previous_status_and_its_duration() {
         let turns = Transitions::default();
-        turns.note(ConditionOwner::Claim, &[], &[says("Unknown", 10)], at(10));
-        turns.note(ConditionOwner::Claim, &[says("Unknown", 10)], &[says("Unknown", 10)], at(11));
-        turns.note(ConditionOwner::Claim, &[says("Unknown", 10)], &[says("True", 13)], at(14));
+        turns.note(ConditionOwner::Claim, &[], &[condition_view("Unknown", 10)], at(10));
+        turns.note(ConditionOwner::Claim, &[condition_view("Unknown", 10)], &[condition_view("Unknown", 10)], at(11));
+        turns.note(ConditionOwner::Claim, &[condition_view("Unknown", 10)], &[condition_view("True", 13)], at(14));
         let reported: Vec<_> = turns.take().0.into_iter().map(|turn| (turn.status, turn.before)).collect();
         assert_eq!(reported, [("Unknown".to_owned(), None), ("True".to_owned(), Some(("Unknown".to_owned(), 3.0)))]);
         assert_eq!(turns.take().0, [], "each is reported once");
@@ -139,7 +139,7 @@ mod tests {
     fn take_returns_at_most_the_kept_records() {
         let turns = Transitions::default();
         for second in 0..=i64::try_from(KEPT).unwrap_or_default() {
-            turns.note(ConditionOwner::Node, &[], &[says("True", second)], at(second));
+            turns.note(ConditionOwner::Node, &[], &[condition_view("True", second)], at(second));
         }
         turns.end(ConditionOwner::Node, at(3), at(5));
         let (turned, ended) = turns.take();

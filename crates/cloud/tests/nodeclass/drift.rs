@@ -81,7 +81,7 @@ fn reserved(id: &str, preference: &str) -> Option<Instance> {
 }
 
 /// Returns the reason of the drift, empty without drift, or `?` and the unknown property.
-fn said(claim: &NodeClaim, class: &EC2NodeClass, instance: Option<&Instance>, group: Group<'_>) -> String {
+fn drift_of(claim: &NodeClaim, class: &EC2NodeClass, instance: Option<&Instance>, group: Group<'_>) -> String {
     match drift(claim, class, instance, group) {
         Ok(found) => found.map_or_else(String::new, |drift| drift.reason.to_owned()),
         Err(unknown) => format!("?{}", unknown.what),
@@ -118,15 +118,15 @@ fn drift_compares_claims_with_their_class() {
     ];
     for (what, of_claim, class_change, expected) in rows {
         let bare = instance(|_| ());
-        let found = said(&claim(&of_claim), &of_class(&class_change), bare.as_ref(), Group::None);
+        let found = drift_of(&claim(&of_claim), &of_class(&class_change), bare.as_ref(), Group::None);
         assert_eq!(found, expected, "{what}");
     }
     let mut stranger = claim(&json!({}));
     stranger.metadata.annotations = None;
     let unknown = "?its instance is not described by EC2";
-    assert_eq!(said(&stranger, &of_class(&json!({})), None, Group::None), unknown, "no hash is no drift");
+    assert_eq!(drift_of(&stranger, &of_class(&json!({})), None, Group::None), unknown, "no hash is no drift");
     stranger.metadata.labels = None;
-    assert_eq!(said(&stranger, &of_class(&json!({})), None, Group::None), "?its instance type is unknown");
+    assert_eq!(drift_of(&stranger, &of_class(&json!({})), None, Group::None), "?its instance type is unknown");
 }
 
 /// Rows: the instance, and the result.
@@ -143,11 +143,11 @@ fn drift_compares_instances_with_their_class() {
         ("by chance in an open one", reserved("cr-2", "open"), ""),
     ];
     for (what, instance, expected) in rows {
-        let found = said(&claim(&json!({})), &of_class(&json!({})), instance.as_ref(), Group::None);
+        let found = drift_of(&claim(&json!({})), &of_class(&json!({})), instance.as_ref(), Group::None);
         assert_eq!(found, expected, "{what}");
     }
     let none = of_class(&json!({"status": {"capacityReservations": []}}));
-    let fallen_back = said(&claim(&json!({})), &none, instance(|_| ()).as_ref(), Group::None);
+    let fallen_back = drift_of(&claim(&json!({})), &none, instance(|_| ()).as_ref(), Group::None);
     assert_eq!(fallen_back, "", "its reservation has ended, and it runs on as on-demand");
 }
 
@@ -165,7 +165,7 @@ fn drift_compares_placement_groups() {
     for (stands, group, expected) in rows {
         let label = json!({"metadata": {"labels": {"karpenter.k8s.aws/placement-group-id": stands}}});
         let claim = claim(&if stands.is_empty() { json!({}) } else { label });
-        let found = said(&claim, &of_class(&json!({})), instance(|_| ()).as_ref(), group);
+        let found = drift_of(&claim, &of_class(&json!({})), instance(|_| ()).as_ref(), group);
         assert_eq!(found, expected, "{stands} {group:?}");
     }
 }

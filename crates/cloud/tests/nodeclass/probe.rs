@@ -61,9 +61,9 @@ async fn probe_launches_nothing_and_names_the_pool() {
     assert_eq!(try_out(&cloud, &probe).await, Ok(()), "the launch template is there already");
     assert!(cloud.machines().is_empty() && cloud.count("CreateFleet") == 0);
     assert_eq!(cloud.template_names().len(), 1);
-    let said = format!("{probe:?}");
-    assert!(said.contains("\"karpenter.sh/nodepool\": \"blue\""), "a policy may ask for the tag: {said}");
-    assert!(said.contains("us-west-2b") && said.contains("m5.large") && !said.contains("g5.xlarge"), "{said}");
+    let text = format!("{probe:?}");
+    assert!(text.contains("\"karpenter.sh/nodepool\": \"blue\""), "a policy may ask for the tag: {text}");
+    assert!(text.contains("us-west-2b") && text.contains("m5.large") && !text.contains("g5.xlarge"), "{text}");
     assert!(probe_of(&resolution, &[], &["m5.large"]).is_some(), "a class without pools is tried out too");
     assert_eq!(probe_of(&resolution, &[], &[]), None, "nothing is for sale");
 }
@@ -186,7 +186,7 @@ async fn probe_uses_the_placement_group_of_the_class() {
     for (group, partitions, expected) in rows {
         resolution.class.placement_group = group;
         let probe = probe_of(&resolution, &[asks(&partitions)], &["m5.large"]).unwrap();
-        let said = format!("{probe:?}");
-        assert!(said.contains(expected) && said.contains("\"blue\""), "{partitions:?}: {said}");
+        let text = format!("{probe:?}");
+        assert!(text.contains(expected) && text.contains("\"blue\""), "{partitions:?}: {text}");
     }
 }

@@ -36,14 +36,14 @@ fn answered(class: &EC2NodeClass, found: &[InstanceProfile], settings: &Settings
     cloud::nodeclass::resolve(class, answers, settings, Timestamp::UNIX_EPOCH)
 }
 
-fn words(steps: &[ProfileStep]) -> Vec<String> {
-    let word = |step: &ProfileStep| match step {
+fn step_names(steps: &[ProfileStep]) -> Vec<String> {
+    let name = |step: &ProfileStep| match step {
         ProfileStep::Create(_) => "create".to_owned(),
         ProfileStep::AddRole { role, .. } => format!("add {role}"),
         ProfileStep::RemoveRole { role, .. } => format!("remove {role}"),
         ProfileStep::Delete(_) => "delete".to_owned(),
     };
-    steps.iter().map(word).collect()
+    steps.iter().map(name).collect()
 }
 
 /// Rows: the role, the profile in the status, the existing profiles (OWN is the name of Kerf's profile), the profile in use,
@@ -69,7 +69,7 @@ fn resolve_plans_an_instance_profile_for_a_role() {
         let found: Vec<InstanceProfile> = found.iter().map(|(name, roles)| profile(&named(name), roles)).collect();
         let class = of_role(role, &named(current));
         let resolution = answered(&class, &found, &settings);
-        assert_eq!(words(&resolution.profile_steps), steps, "{what}");
+        assert_eq!(step_names(&resolution.profile_steps), steps, "{what}");
         assert_eq!(resolution.class.instance_profile, named(uses), "{what}");
         assert_eq!(conditions(&resolution)[condition::INSTANCE_PROFILE_READY].0, "True", "{what}");
     }

@@ -59,8 +59,8 @@ async fn choice() -> LaunchChoice {
     offered(&cloud(), |offer| choose(&ask, offer).unwrap()).await
 }
 
-/// Passes the offer of EC2NodeClass `default` to `look` and returns the result.
-async fn offered<T>(cloud: &FakeCloud, look: impl FnOnce(&LaunchOffer<'_>) -> T) -> T {
+/// Passes the offer of EC2NodeClass `default` to `inspect` and returns the result.
+async fn offered<T>(cloud: &FakeCloud, inspect: impl FnOnce(&LaunchOffer<'_>) -> T) -> T {
     let object = class(r#""instanceProfile": "nodes""#);
     let class = resolved(cloud, &object).await.class;
     let (infos, facts) = (cloud.instance_types().await.unwrap(), data::facts().unwrap());
@@ -80,7 +80,7 @@ async fn offered<T>(cloud: &FakeCloud, look: impl FnOnce(&LaunchOffer<'_>) -> T)
         settings: &settings,
         now: NOW,
     };
-    look(&offer)
+    inspect(&offer)
 }
 
 fn claim(name: &str) -> ClaimId {

@@ -37,7 +37,7 @@ pub struct Client {
     /// Content of the journal, and pods whose first request it contains.
     journal: String,
     journaled: BTreeSet<String>,
-    heard: Option<Vec<PodOnNode>>,
+    observed: Option<Vec<PodOnNode>>,
     /// Refusals: pod, and the time before which it must not be evicted again.
     resting: Vec<(String, Millis)>,
     down_until: Option<Millis>,
@@ -65,7 +65,7 @@ impl Client {
             out: Vec::new(),
             journal,
             journaled: BTreeSet::new(),
-            heard: None,
+            observed: None,
             resting: Vec::new(),
             down_until: None,
         }
@@ -73,10 +73,10 @@ impl Client {
 
     /// Runs until `end`, from event to event.
     pub fn run(mut self, end: Millis) -> Self {
-        let mut turns = 0;
+        let mut events = 0;
         while self.now <= end {
-            turns += 1;
-            assert!(turns < 200_000, "it never comes to rest");
+            events += 1;
+            assert!(events < 200_000, "it never comes to rest");
             self.happen();
             if self.down_until.is_none() {
                 self.work();
@@ -127,7 +127,7 @@ impl Client {
         // Drain requests have a separate journal, which is written before the drain acts on them.
         self.drain.follow(&self.orders);
         self.drain.resume(self.now);
-        (self.heard, self.journaled) = (None, BTreeSet::new());
+        (self.observed, self.journaled) = (None, BTreeSet::new());
         self.resting.clear();
     }
 
@@ -136,12 +136,12 @@ impl Client {
         let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.out).into_iter().partition(|(at, ..)| *at <= now);
         self.out = later;
         for (_, uid, reply) in due {
-            self.hear(uid, &reply);
+            self.receive(uid, &reply);
         }
         let pods = Some(self.server.list(now)).filter(|_| self.server.stalled(now).is_none());
-        if let Some(pods) = pods.filter(|pods| self.heard.as_ref() != Some(pods)) {
+        if let Some(pods) = pods.filter(|pods| self.observed.as_ref() != Some(pods)) {
             self.drain.pods(now, pods.clone());
-            self.heard = Some(pods);
+            self.observed = Some(pods);
         }
         for action in self.drain.step(now) {
             self.send(action);
@@ -153,7 +153,7 @@ impl Client {
         }
     }
 
-    fn hear(&mut self, uid: Option<String>, reply: &Reply) {
+    fn receive(&mut self, uid: Option<String>, reply: &Reply) {
         let now = self.now;
         let Some(uid) = uid else {
             self.drain.pods(now, self.server.list(now));
@@ -224,8 +224,8 @@ impl Client {
         let end = deadline - self.rules.reserve;
         let own = held.pod.grace();
         let last = if end - own >= held.from { end - own } else { end - own.min(self.rules.grace_cap) };
-        let heard = self.heard.iter().flatten().find(|pod| pod.uid == held.pod.uid);
-        let overstays = heard.and_then(|pod| pod.deletion).is_some_and(|ends| ends > deadline);
+        let observed = self.observed.iter().flatten().find(|pod| pod.uid == held.pod.uid);
+        let overstays = observed.and_then(|pod| pod.deletion).is_some_and(|ends| ends > deadline);
         assert!(self.now >= last || overstays, "{} was forced at {:?}, before {last:?}", held.pod.uid, self.now);
     }
 
@@ -235,7 +235,7 @@ impl Client {
         let asked = self.out.iter().any(|(_, uid, _)| uid.is_some());
         let ready = self.server.pods.values().any(|held| {
             let waits = held.is_there(now) && held.pod.deletion.is_none() && held.goes();
-            waits && held.budgets.len() == 1 && self.server.budgets[held.budgets[0]].room(now) > 0
+            waits && held.budgets.len() == 1 && self.server.budgets[held.budgets[0]].allowed(now) > 0
         });
         let idle = ready && !asked && !self.orders.is_empty() && self.down_until.is_none();
         self.idle_since = self.idle_since.or(Some(now)).filter(|_| idle);

@@ -50,7 +50,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    pub fn room(&self, now: Millis) -> usize {
+    pub fn allowed(&self, now: Millis) -> usize {
         self.most.saturating_sub(self.disrupted.iter().filter(|heals| **heals > now).count())
     }
 }
@@ -129,14 +129,14 @@ impl Server {
         }
         if let Some(index) = held.budgets.first() {
             let budget = &mut self.budgets[*index];
-            if budget.room(now) == 0 {
+            if budget.allowed(now) == 0 {
                 let message = format!(
                     "Cannot evict pod. The disruption budget pdb-{index} needs 3 healthy pods and has 3 currently"
                 );
                 return Reply::from_status(429, &message, budget.retry_after);
             }
             budget.disrupted.push(now + budget.heals_in);
-            budget.peak = budget.peak.max(budget.most - budget.room(now));
+            budget.peak = budget.peak.max(budget.most - budget.allowed(now));
         }
         end(held, grace.unwrap_or(held.pod.grace_seconds), false, now);
         Reply::Accepted

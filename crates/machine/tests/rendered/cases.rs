@@ -144,7 +144,7 @@ fn rows() -> Vec<(AmiFamily, &'static str, Bootstrap, &'static [&'static str])> 
         (Bottlerocket, "the-agent-is-a-host-container", agent("usage: {period: 30s}\n", CONTAINER), &[]),
         (
             Bottlerocket,
-            "the-user-says-more-of-the-agents-container",
+            "user-settings-extend-the-agents-container",
             agent("", &format!("{CONTAINER}enabled = false\nuser-data = \"e30=\"\n")),
             &[],
         ),
@@ -182,9 +182,9 @@ fn render_returns_the_reviewed_documents() {
         }
         let expected = std::fs::read_to_string(&place).unwrap_or_default();
         assert_eq!(found.text, expected, "{}; review with BLESS=1", place.display());
-        let said: Vec<String> = found.warnings.iter().map(ToString::to_string).collect();
-        let as_expected = said.iter().zip(warnings).all(|(said, expected)| said.starts_with(expected));
-        assert!(as_expected && said.len() == warnings.len(), "{case}: {said:?}");
+        let message: Vec<String> = found.warnings.iter().map(ToString::to_string).collect();
+        let as_expected = message.iter().zip(warnings).all(|(message, expected)| message.starts_with(expected));
+        assert!(as_expected && message.len() == warnings.len(), "{case}: {message:?}");
         assert_eq!(document(family, &input), found, "the same input is the same document");
     }
 }

@@ -61,9 +61,9 @@ fn render_reports_field_and_fix_when_input_is_invalid() {
     for (family, input, expected) in rows {
         let shown = input.user_data.clone().unwrap_or_default();
         let Err(error) = render(family, &input) else { panic!("{family:?} took {shown:.60}") };
-        let said = chain(&error);
-        assert!(said.contains(expected), "{family:?}, {shown:.60}: {said}");
-        assert!(!said.contains('\n'), "{said}");
+        let message = chain(&error);
+        assert!(message.contains(expected), "{family:?}, {shown:.60}: {message}");
+        assert!(!message.contains('\n'), "{message}");
     }
 }
 

@@ -62,7 +62,7 @@ mod tests {
     const NOW: Millis = Millis(100 * HOUR);
 
     /// Creates a node of an age and a lifetime in hours, with pods of the given eviction costs in halves of the default.
-    fn node(name: &str, age: i64, lives: Option<i64>, pods: &[i64]) -> Node {
+    fn node(name: &str, age: i64, lifetime_hours: Option<i64>, pods: &[i64]) -> Node {
         let created = Millis(NOW.0 - age * HOUR);
         let pod = |cost: &i64| BoundPod { reschedulable: true, cost: cost * BoundPod::COST / 2, ..BoundPod::default() };
         Node {
@@ -70,7 +70,7 @@ mod tests {
             claim: Some(name.to_owned()),
             pool: Some("static".to_owned()),
             created,
-            expires: lives.map(|hours| Millis(created.0 + hours * HOUR)),
+            expires: lifetime_hours.map(|hours| Millis(created.0 + hours * HOUR)),
             pods: pods.iter().map(pod).collect(),
             ..Node::default()
         }

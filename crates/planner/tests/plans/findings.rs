@@ -107,7 +107,7 @@ fn zones(zones: &[&str]) -> Requirement {
     Requirement::new(label::ZONE, Operator::In, zones.iter().copied())
 }
 
-fn world() -> (Snapshot, Plan) {
+fn example() -> (Snapshot, Plan) {
     let pods = [(WEB, 0), (WEB, 1), (WEB, 2), (DATABASE, 0), (DATABASE, 1), (CACHE, 0), (PORT, 0), (VOLUME, 0)];
     let types = vec![kind("one.large", 10), kind("two.large", 12)];
     let well_known = [label::ZONE, label::CAPACITY_TYPE, label::INSTANCE_TYPE].map(str::to_owned);
@@ -210,10 +210,10 @@ fn findings(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     check(snapshot, plan).iter().map(ToString::to_string).collect()
 }
 
-type Spoil = fn(&mut Snapshot, &mut Plan);
+type Mutation = fn(&mut Snapshot, &mut Plan);
 
 /// Rows: a part of the expected finding, and the change of the valid plan.
-const SPOILT: [(&str, Spoil); 38] = [
+const INVALID: [(&str, Mutation); 38] = [
     ("its order does not name every placed pod once", |_, plan| plan.report.order.truncate(7)),
     ("its order does not name every placed pod once", |_, plan| plan.report.order[1] = 0),
     ("default/2-0: is not near its own", |_, plan| plan.report.order.swap(DATABASES[1], CACHES)),
@@ -328,7 +328,7 @@ fn daemon(snapshot: &mut Snapshot, zone: &str) {
 }
 
 /// Changes that keep the plan valid.
-const SOUND: [(&str, Spoil); 20] = [
+const VALID: [(&str, Mutation); 20] = [
     ("as it is", |_, _| {}),
     ("another address", |snapshot, _| {
         shape(snapshot, PORT).ports[0].ip = "10.0.0.2".to_owned();
@@ -434,9 +434,9 @@ fn sent_without_launch(plan: &mut Plan, pod: usize, zone: &str) {
 #[test]
 fn check_reports_each_violation_of_inter_pod_constraints() {
     let mut overlooked = Vec::new();
-    for (position, (expected, spoil)) in SPOILT.into_iter().enumerate() {
-        let (mut snapshot, mut plan) = world();
-        spoil(&mut snapshot, &mut plan);
+    for (position, (expected, mutate)) in INVALID.into_iter().enumerate() {
+        let (mut snapshot, mut plan) = example();
+        mutate(&mut snapshot, &mut plan);
         let found = findings(&snapshot, &plan);
         if !found.iter().any(|it| it.contains(expected)) {
             overlooked.push(format!("row {position}, {expected}: found only {found:#?}"));
@@ -447,8 +447,8 @@ fn check_reports_each_violation_of_inter_pod_constraints() {
 
 #[test]
 fn check_reports_nothing_for_valid_variants() {
-    for (what, change) in SOUND {
-        let (mut snapshot, mut plan) = world();
+    for (what, change) in VALID {
+        let (mut snapshot, mut plan) = example();
         change(&mut snapshot, &mut plan);
         assert_eq!(findings(&snapshot, &plan), Vec::<String>::new(), "{what}");
     }
@@ -456,7 +456,7 @@ fn check_reports_nothing_for_valid_variants() {
 
 #[test]
 fn check_ignores_buffer_pods_for_affinity_of_other_pods() {
-    let (mut snapshot, mut plan) = world();
+    let (mut snapshot, mut plan) = example();
     snapshot.pods[DATABASES[1]].buffer = Some("default/spare".to_owned());
     plan.nominations.retain(|it| it.pod != DATABASES[1]);
     let found: BTreeSet<String> = findings(&snapshot, &plan).into_iter().collect();

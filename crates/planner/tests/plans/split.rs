@@ -49,7 +49,7 @@ fn node(name: &str, capacity_type: &str) -> Node {
 
 /// Creates seven pods with a base of two and a share of a half. One pod of the base runs and one is pending; three of the
 /// others are on-demand and two on spot.
-fn world() -> Snapshot {
+fn example() -> Snapshot {
     let shape = Arc::new(PodShape { requests: amounts(1000, 1, 1), namespace: "n".to_owned(), ..PodShape::default() });
     let mut od = node("od", "on-demand");
     let uid = "n/there".to_owned();
@@ -105,9 +105,9 @@ fn spot_launch(plan: &Plan) -> usize {
     launch
 }
 
-type Spoil = fn(&mut Snapshot, &mut Plan);
+type Mutation = fn(&mut Snapshot, &mut Plan);
 
-const ROWS: [(&str, Spoil); 8] = [
+const ROWS: [(&str, Mutation); 8] = [
     ("pods may go to spot, 1 are of the base", |_, plan| (0..6).for_each(|pod| buy(plan, pod, &["spot"]))),
     ("pods may go to spot, 1 are of the base", |_, plan| (0..6).for_each(|pod| buy(plan, pod, &["spot", "on-demand"]))),
     ("pods may go to spot, 2 by the share", |_, plan| buy(plan, 2, &["spot"])),
@@ -123,20 +123,20 @@ const ROWS: [(&str, Spoil); 8] = [
 
 #[test]
 fn check_reports_each_violation_of_a_capacity_split() {
-    let good = world();
+    let good = example();
     let decided = plan(&good);
     assert_eq!(check(&good, &decided), []);
-    for (row, (part, spoil)) in ROWS.iter().enumerate() {
-        let (mut snapshot, mut spoilt) = (good.clone(), decided.clone());
-        spoil(&mut snapshot, &mut spoilt);
-        let found: Vec<String> = check(&snapshot, &spoilt).iter().map(ToString::to_string).collect();
+    for (row, (part, mutate)) in ROWS.iter().enumerate() {
+        let (mut snapshot, mut invalid) = (good.clone(), decided.clone());
+        mutate(&mut snapshot, &mut invalid);
+        let found: Vec<String> = check(&snapshot, &invalid).iter().map(ToString::to_string).collect();
         assert!(found.iter().any(|it| it.contains(part)), "row {row}, {part}: {found:#?}");
     }
 }
 
 #[test]
 fn check_allows_a_split_deviation_when_it_is_reported() {
-    let snapshot = world();
+    let snapshot = example();
     let mut decided = plan(&snapshot);
     buy(&mut decided, 5, &["on-demand"]);
     for pod in decided.launches[spot_launch(&decided)].pods.clone() {

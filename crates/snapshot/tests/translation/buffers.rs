@@ -116,7 +116,7 @@ fn provisioning_reports_the_availability_of_capacity() {
             "False NotReadyForProvisioning",
         ),
     ];
-    for (spec, expected, said) in rows {
+    for (spec, expected, expected_text) in rows {
         let (node, claim) = machine("n1", json!({}));
         let mut cluster = cluster(spec.clone());
         (cluster.nodes, cluster.claims) = (vec![node], vec![claim]);
@@ -125,7 +125,7 @@ fn provisioning_reports_the_availability_of_capacity() {
         let found = provisioning(&built, &plan);
         assert_eq!(found, [("default/spare".to_owned(), expected)], "{spec}");
         let status = if expected.is_true() { "True" } else { "False" };
-        assert_eq!(format!("{status} {}", expected.reason()), said);
+        assert_eq!(format!("{status} {}", expected.reason()), expected_text);
     }
 }
 
@@ -137,6 +137,6 @@ fn buffer_pods_keep_labels_that_selectors_of_pods_use() {
     ]}});
     cluster.pods = vec![pending("web", "1", json!({"affinity": apart}))];
     let snapshot = cluster.build().snapshot;
-    let room = snapshot.pods.iter().find(|pod| pod.buffer.is_some()).unwrap();
-    assert_eq!(snapshot.shapes[room.shape].labels, [("app".to_owned(), "room".to_owned())].into());
+    let buffer_pod = snapshot.pods.iter().find(|pod| pod.buffer.is_some()).unwrap();
+    assert_eq!(snapshot.shapes[buffer_pod.shape].labels, [("app".to_owned(), "room".to_owned())].into());
 }

@@ -24,7 +24,7 @@ fn budgets(cluster: &Cluster) -> Budgets {
     cluster.build().snapshot.pools[0].disruption.budgets
 }
 
-fn told(built: &SnapshotResult) -> Vec<String> {
+fn ignored_reasons(built: &SnapshotResult) -> Vec<String> {
     built.problems.iter().map(ToString::to_string).collect()
 }
 
@@ -63,7 +63,7 @@ fn budgets_are_the_minimum_for_each_reason() {
         cluster.pools = vec![pool("default", json!({"disruption": {"budgets": budget}}))];
         let built = cluster.build();
         assert_eq!(built.snapshot.pools[0].disruption.budgets, expected, "{budget}");
-        assert_eq!(told(&built).len(), problems, "{budget}: {:?}", told(&built));
+        assert_eq!(ignored_reasons(&built).len(), problems, "{budget}: {:?}", ignored_reasons(&built));
     }
     let mut cluster = with(vec![machine("n1", json!({}))], vec![]);
     cluster.pools = vec![pool("default", json!({"disruption": {"budgets": [{"nodes": "10%"}]}}))];
@@ -122,27 +122,27 @@ fn budget_schedules_use_the_time_zone_of_the_pool() {
 
 #[test]
 fn disruption_contains_policy_savings_and_utilization() {
-    let said = |spec: Value, annotations: Value| {
+    let translated = |spec: Value, annotations: Value| {
         let pools = vec![merged(pool("default", spec), json!({"metadata": {"annotations": annotations}}))];
         let built = Cluster { pools, ..Cluster::default() }.build();
         let disruption = built.snapshot.pools[0].disruption.clone();
-        ((disruption.policy, disruption.worth, disruption.utilization), told(&built))
+        ((disruption.policy, disruption.worth, disruption.utilization), ignored_reasons(&built))
     };
     let usual = (ConsolidationPolicy::WhenEmptyOrUnderutilized, MinimumSavings::default(), Utilization::Observe);
-    assert_eq!(said(json!({}), json!({})), (usual, vec![]));
+    assert_eq!(translated(json!({}), json!({})), (usual, vec![]));
     let worth = MinimumSavings { share: 25, per_pod: MicroDollars(5000), warm_up: 600_000 };
     let annotations = json!({
         "kerf.sh/consolidation-min-saving": "2.5%", "kerf.sh/consolidation-min-saving-per-pod": "0.005",
         "kerf.sh/utilization": "pack", "kerf.sh/consolidation-warm-up": "10m",
     });
     let balanced = json!({"disruption": {"consolidationPolicy": "Balanced"}});
-    assert_eq!(said(balanced, annotations), ((ConsolidationPolicy::Balanced, worth, Utilization::Pack), vec![]));
+    assert_eq!(translated(balanced, annotations), ((ConsolidationPolicy::Balanced, worth, Utilization::Pack), vec![]));
     let annotations = json!({
         "kerf.sh/consolidation-min-saving": "much", "kerf.sh/consolidation-min-saving-per-pod": "0.005",
         "kerf.sh/utilization": "yes", "kerf.sh/consolidation-warm-up": "long",
     });
     let empty = json!({"disruption": {"consolidationPolicy": "WhenEmpty"}});
-    let (what, problems) = said(empty, annotations);
+    let (what, problems) = translated(empty, annotations);
     let worth = MinimumSavings { per_pod: MicroDollars(5000), ..MinimumSavings::default() };
     assert_eq!(what, (ConsolidationPolicy::WhenEmpty, worth, Utilization::Observe));
     let [saving, warm_up, utilization] = problems.as_slice() else { unreachable!("{problems:?}") };
@@ -151,7 +151,7 @@ fn disruption_contains_policy_savings_and_utilization() {
     );
     assert!(warm_up.contains("\"long\" is not a duration"), "{warm_up}");
     assert!(utilization.contains("\"yes\" is not ignore, observe or pack"), "{utilization}");
-    assert_eq!(said(json!({}), json!({"kerf.sh/utilization": "ignore"})).0.2, Utilization::Ignore);
+    assert_eq!(translated(json!({}), json!({"kerf.sh/utilization": "ignore"})).0.2, Utilization::Ignore);
 }
 
 #[test]
@@ -184,8 +184,8 @@ fn node_has_creation_and_expiration_time_of_the_claim() {
 fn drifted_follows_the_condition_of_the_claim() {
     let drifted = |status: &str| {
         let (node, mut claim) = machine("n1", json!({}));
-        let said = merged(condition("Drifted", status), json!({"reason": "AMIDrift"}));
-        claim["status"]["conditions"].as_array_mut().unwrap().push(said);
+        let translated = merged(condition("Drifted", status), json!({"reason": "AMIDrift"}));
+        claim["status"]["conditions"].as_array_mut().unwrap().push(translated);
         with(vec![(node, claim)], vec![]).build().snapshot.nodes[0].drifted.clone()
     };
     let expected = Drifted { since: millis("2026-01-01T11:00:00Z"), reason: "AMIDrift".to_owned() };
@@ -194,15 +194,15 @@ fn drifted_follows_the_condition_of_the_claim() {
 }
 
 #[test]
-fn sick_is_set_only_when_node_repair_is_enabled() {
+fn unhealthy_is_set_only_when_node_repair_is_enabled() {
     let silent = json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-01-01T11:00:00Z"}]);
-    let sick = |node_repair| {
+    let unhealthy = |node_repair| {
         let nodes = vec![machine("n1", json!({"status": {"conditions": silent}}))];
         let settings = Settings { node_repair, ..Settings::default() };
         Cluster { settings, ..with(nodes, vec![]) }.build().snapshot.nodes[0].unhealthy.clone()
     };
     let expected = Unhealthy { due: millis("2026-01-01T11:30:00Z"), condition: "Ready".to_owned() };
-    assert_eq!((sick(true), sick(false)), (Some(expected), None));
+    assert_eq!((unhealthy(true), unhealthy(false)), (Some(expected), None));
     assert!(!Settings::default().node_repair);
 }
 
@@ -244,7 +244,7 @@ fn usage_counts_when_the_report_is_fresh_and_of_the_instance() {
 fn only(pod: Value, budgets: Vec<Value>) -> (BoundPod, Vec<String>) {
     let cluster = Cluster { budgets, ..with(vec![machine("n1", json!({}))], vec![pod]) };
     let built = cluster.build();
-    (built.snapshot.nodes[0].pods[0].clone(), told(&built))
+    (built.snapshot.nodes[0].pods[0].clone(), ignored_reasons(&built))
 }
 
 #[test]
@@ -361,8 +361,9 @@ fn do_not_disrupt_holds_regardless_of_other_annotations() {
         let cheap = json!({
             "controller.kubernetes.io/pod-deletion-cost": "-2147483648", "kerf.sh/disrupt-at-most-once-per": "0s",
         });
-        let (pod, told) = only(running("web", "n1", "1", json!({"annotations": merged(cheap, asks.clone())})), vec![]);
-        assert_eq!((pod.do_not_disrupt, told.len()), (holds, misread), "{asks}");
+        let (pod, ignored_reasons) =
+            only(running("web", "n1", "1", json!({"annotations": merged(cheap, asks.clone())})), vec![]);
+        assert_eq!((pod.do_not_disrupt, ignored_reasons.len()), (holds, misread), "{asks}");
         assert_eq!(pod.cost, -10 * BoundPod::COST, "{asks}");
     }
 }
@@ -418,9 +419,12 @@ fn resting_counts_from_the_start_of_the_pod() {
         assert_eq!(built.snapshot.resting, expected, "{period}");
         let workload = built.snapshot.nodes[0].pods[0].workload.as_deref();
         assert_eq!(workload, expected.keys().next().map(String::as_str), "{period}");
-        let told = told(&built);
-        assert_eq!(told.len(), problems, "{told:?}");
-        assert!(told.iter().all(|it| it.contains("default/web") && it.contains(&period.to_string())), "{told:?}");
+        let ignored_reasons = ignored_reasons(&built);
+        assert_eq!(ignored_reasons.len(), problems, "{ignored_reasons:?}");
+        assert!(
+            ignored_reasons.iter().all(|it| it.contains("default/web") && it.contains(&period.to_string())),
+            "{ignored_reasons:?}"
+        );
     }
 }
 

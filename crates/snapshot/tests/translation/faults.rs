@@ -5,7 +5,7 @@ use snapshot::{SnapshotCache, SnapshotResult, Subject};
 
 use crate::objects::{Cluster, guard, machine, merged, owned_by, pending, pool, ready, running, usage};
 
-fn told(built: &SnapshotResult) -> Vec<String> {
+fn ignored_reasons(built: &SnapshotResult) -> Vec<String> {
     built.problems.iter().map(ToString::to_string).collect()
 }
 
@@ -26,13 +26,13 @@ fn with(pods: Vec<Value>) -> Cluster {
     }
 }
 
-fn says(key: &str, text: &str) -> Value {
+fn annotated(key: &str, text: &str) -> Value {
     json!({"annotations": {key: text}})
 }
 
 #[test]
 fn problems_name_invalid_do_not_disrupt_once_per_workload() {
-    let asks = |text: &str| says("karpenter.sh/do-not-disrupt", text);
+    let asks = |text: &str| annotated("karpenter.sh/do-not-disrupt", text);
     let web = |name: &str, text: &str| running(name, "n1", "100m", merged(owned_by("ReplicaSet"), asks(text)));
     let daemon = running("agent", "n1", "100m", merged(owned_by("DaemonSet"), asks("yes")));
     let ends = merged(web("web-9", "-4h"), json!({"metadata": {"deletionTimestamp": "2026-01-01T11:59:00Z"}}));
@@ -50,7 +50,7 @@ fn problems_name_invalid_do_not_disrupt_once_per_workload() {
     let protects = r#"annotation karpenter.sh/do-not-disrupt is ignored:"#;
     let cure = "is neither true nor a duration above 0 since the start of the pod, such as 4h";
     assert_eq!(
-        told(&built),
+        ignored_reasons(&built),
         [
             format!(r#"Pod default/agent: {protects} "yes" {cure}"#),
             format!(r#"Pod default/alone: {protects} "soon" {cure}"#),
@@ -65,18 +65,21 @@ fn problems_name_invalid_do_not_disrupt_once_per_workload() {
 
 #[test]
 fn problems_name_invalid_annotations_once_per_workload() {
-    let words = json!({"annotations": {
+    let annotations = json!({"annotations": {
         "kerf.sh/disrupt-at-most-once-per": "-4h", "kerf.sh/resize": "no", "kerf.sh/surge": "yes",
     }});
     let of = |name: &str, owner: &str| {
         let owner = json!({"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": true}]});
-        running(name, "n1", "100m", merged(owner, words.clone()))
+        running(name, "n1", "100m", merged(owner, annotations.clone()))
     };
     let built = with(vec![of("web-1", "web"), of("web-2", "web"), of("web-3", "web"), of("api-1", "api")]).build();
-    let told = told(&built);
-    assert_eq!(told.len(), 6, "{told:?}");
-    assert!(told[..3].iter().all(|it| it.starts_with("Pod default/api-1: ")), "{told:?}");
-    assert!(told[3..].iter().all(|it| it.starts_with("Pod default/web-1 and 2 others: ")), "{told:?}");
+    let ignored_reasons = ignored_reasons(&built);
+    assert_eq!(ignored_reasons.len(), 6, "{ignored_reasons:?}");
+    assert!(ignored_reasons[..3].iter().all(|it| it.starts_with("Pod default/api-1: ")), "{ignored_reasons:?}");
+    assert!(
+        ignored_reasons[3..].iter().all(|it| it.starts_with("Pod default/web-1 and 2 others: ")),
+        "{ignored_reasons:?}"
+    );
     assert!(built.problems.iter().all(|it| it.reason() == "InvalidAnnotation"));
 }
 
@@ -116,7 +119,7 @@ fn problems_name_a_budget_that_selects_no_pod() {
         let built = cluster.build();
         let expected =
             expected.map(|(namespace, cure)| format!("PodDisruptionBudget {namespace}/web: selects no pod: {cure}"));
-        assert_eq!(told(&built), Vec::from_iter(expected), "{budget}");
+        assert_eq!(ignored_reasons(&built), Vec::from_iter(expected), "{budget}");
         assert!(subjects(&built).iter().all(|(kind, _)| *kind == "PodDisruptionBudget"));
     }
 }
@@ -127,11 +130,11 @@ fn problems_name_a_budget_while_it_selects_no_pod() {
     let budget = guard("web", json!({"matchLabels": {"app": "web"}}), json!({"disruptionsAllowed": 1}));
     let cluster = |pods: Vec<Value>| Cluster { budgets: vec![budget.clone()], ..with(pods) };
     let waits = merged(pending("web", "1", json!({})), json!({"metadata": {"labels": {"app": "web"}}}));
-    let told: Vec<usize> = [vec![], vec![waits], vec![running("web", "n1", "1", json!({}))], vec![]]
+    let ignored_reasons: Vec<usize> = [vec![], vec![waits], vec![running("web", "n1", "1", json!({}))], vec![]]
         .into_iter()
         .map(|pods| cluster(pods).build_with(&mut memory).problems.len())
         .collect();
-    assert_eq!(told, [1, 0, 0, 1]);
+    assert_eq!(ignored_reasons, [1, 0, 0, 1]);
 }
 
 #[test]
@@ -153,7 +156,7 @@ fn problems_name_nodes_without_claim_once_per_pool() {
     let cure =
         "but no NodeClaim exists, so it is never disrupted; add its NodeClaim, or delete the Node, or remove the label";
     assert_eq!(
-        told(&built),
+        ignored_reasons(&built),
         [
             format!(r#"Node n2 and 1 other: label karpenter.sh/nodepool is "default", {cure}"#),
             format!(r#"Node n4: label karpenter.sh/nodepool is "other", {cure}"#),
@@ -166,13 +169,13 @@ fn problems_name_nodes_without_claim_once_per_pool() {
 fn problems_name_nodes_with_invalid_do_not_disrupt() {
     let mut cluster = with(vec![]);
     for (name, text) in [("n2", "4h"), ("n3", "4h"), ("n4", "false"), ("n5", "true")] {
-        let (node, claim) = machine(name, json!({"metadata": says("karpenter.sh/do-not-disrupt", text)}));
+        let (node, claim) = machine(name, json!({"metadata": annotated("karpenter.sh/do-not-disrupt", text)}));
         cluster.nodes.push(node);
         cluster.claims.push(claim);
     }
     let built = cluster.build();
     let expected = r#"Node n2 and 1 other: annotation karpenter.sh/do-not-disrupt is ignored: "4h" is not true, and durations are supported on pods only"#;
-    assert_eq!(told(&built), [expected]);
+    assert_eq!(ignored_reasons(&built), [expected]);
     let held: Vec<&str> =
         built.snapshot.nodes.iter().filter(|node| node.do_not_disrupt).map(|node| node.name.as_str()).collect();
     assert_eq!(held, ["n5"]);
@@ -206,7 +209,7 @@ fn problems_name_pods_that_can_never_be_evicted() {
     let never = "can never be evicted, so its node cannot be disrupted:";
     let cure = "add a replica, or set maxUnavailable: 1";
     assert_eq!(
-        told(&built),
+        ignored_reasons(&built),
         [
             format!(
                 "Pod default/db-0: {never} PodDisruptionBudget default/single allows no disruption: minAvailable is 1 and there is 1 pod; {cure}"
@@ -225,7 +228,10 @@ fn problems_name_pods_that_can_never_be_evicted() {
     assert_eq!(each, held.map(|pod| (pod, Some("default"))));
     let foreign = Cluster { claims: vec![], pools: vec![], ..cluster }.build();
     assert_eq!(foreign.never_evicted, []);
-    assert!(told(&foreign).iter().all(|it| !it.contains("evicted")), "nobody gives back a node without a claim");
+    assert!(
+        ignored_reasons(&foreign).iter().all(|it| !it.contains("evicted")),
+        "nobody gives back a node without a claim"
+    );
     let about = ["default/single", "default/one", "default/two", "default/all"];
     assert_eq!(subjects(&built), about.map(|name| ("PodDisruptionBudget", name.to_owned())));
 }
@@ -267,6 +273,6 @@ fn problems_name_ignored_usage_reports_with_the_reason() {
         cluster.claims.push(claim);
         cluster.usages = vec![one, two];
         cluster.pools[0]["metadata"]["annotations"] = json!({"kerf.sh/utilization": policy});
-        assert_eq!(told(&cluster.build()), expected, "{policy}");
+        assert_eq!(ignored_reasons(&cluster.build()), expected, "{policy}");
     }
 }

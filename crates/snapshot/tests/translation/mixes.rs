@@ -67,22 +67,22 @@ fn problems_name_an_invalid_mix_once_and_ignore_it() {
         of(running("web-0", "n1", "1", json!({})), "web", split("two", "70%")),
         of(pending("api-1", "1", json!({})), "api", split("0", "0.7")),
     ]);
-    let told: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
+    let problems: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        problems,
         [
             r#"Pod default/api-1: kerf.sh/spot-share: "0.7" is not a share: write a whole percentage from "0%" to "100%"; the annotation is ignored until then"#,
             r#"Pod default/web-0 and 2 others: kerf.sh/on-demand-base: "two" is not a number of pods: write a whole number such as "2"; the annotation is ignored until then"#,
         ]
     );
     assert!(built.problems.iter().all(|it| matches!(it, Problem::Mix { .. })));
-    let said: Vec<Option<(u32, Option<u8>)>> = built
+    let splits: Vec<Option<(u32, Option<u8>)>> = built
         .snapshot
         .pods
         .iter()
         .map(|pod| pod.mix.as_ref().map(|mix| (mix.on_demand_base, mix.spot_share)))
         .collect();
-    assert_eq!(said, [None, Some((0, Some(70))), Some((0, Some(70)))], "what can be read counts");
+    assert_eq!(splits, [None, Some((0, Some(70))), Some((0, Some(70)))], "what can be read counts");
 }
 
 #[test]

@@ -150,8 +150,9 @@ fn rebalance_recommendation_replaces_only_with_the_policy() {
         ("id=rebalance-1 policy=replace EC2 sees a risk", Some(Leaving::Deleting), 1),
     ] {
         let reason = "RebalanceRecommendation";
-        let said = json!({"type": "kerf.sh/Interrupted", "status": "True", "reason": reason, "message": message});
-        let conditions = json!([{"type": "Ready", "status": "True"}, said]);
+        let interrupted =
+            json!({"type": "kerf.sh/Interrupted", "status": "True", "reason": reason, "message": message});
+        let conditions = json!([{"type": "Ready", "status": "True"}, interrupted]);
         let pods = vec![running("web", "n1", "1", json!({}))];
         let built = with(vec![machine("n1", json!({"status": {"conditions": conditions}}))], pods).build();
         assert_eq!(built.snapshot.nodes[0].leaving, leaving, "{message}");

@@ -76,8 +76,8 @@ fn overlay_changes_the_price_of_matching_offerings() {
         let built = built(vec![overlay("o", 1, requirements, spec)]);
         assert_eq!(prices(&built), expected, "{name}");
         assert!(built.overlays.iter().all(|it| it.error.is_none()), "{name}: {:?}", built.overlays);
-        let said = built.overlaid.get("a").is_some_and(|it| it.price.contains("m7i.large"));
-        assert_eq!(said, expected != plain(), "{name}");
+        let is_listed = built.overlaid.get("a").is_some_and(|it| it.price.contains("m7i.large"));
+        assert_eq!(is_listed, expected != plain(), "{name}");
     }
 }
 
@@ -131,9 +131,9 @@ fn overlay_conflicts_with_later_name_when_weights_are_equal() {
     let troubles: Vec<(&str, Option<&str>)> =
         built.overlays.iter().map(|it| (it.overlay.as_str(), it.error.as_ref().map(OverlayError::reason))).collect();
     assert_eq!(troubles, [("a", None), ("b", Some("Conflict")), ("c", None), ("z", None)]);
-    let said = built.overlays[1].error.as_ref().unwrap().to_string();
+    let message = built.overlays[1].error.as_ref().unwrap().to_string();
     let expected = "conflict with NodeOverlay c of the same weight in the price of m7i.2xlarge in NodePool a: change one of the weights";
-    assert_eq!(said, expected);
+    assert_eq!(message, expected);
 }
 
 #[test]
@@ -249,8 +249,8 @@ fn overlay_sets_the_price_of_unpriced_offerings() {
         let kind = kind(&built, 0, "m7i.large");
         let shown =
             kind.offerings.iter().map(|one| (one.zone.clone(), one.capacity_type, one.price.0)).collect::<Vec<_>>();
-        let said = built.overlaid.get("a").is_some_and(|it| it.price.contains("m7i.large"));
-        assert_eq!(said, !shown.is_empty());
+        let is_listed = built.overlaid.get("a").is_some_and(|it| it.price.contains("m7i.large"));
+        assert_eq!(is_listed, !shown.is_empty());
         (shown, kind.unpriced.len())
     };
     let large = || only("node.kubernetes.io/instance-type", "In", json!(["m7i.large"]));

@@ -157,8 +157,8 @@ fn resized_pod_takes_current_requests_and_moves_with_original() {
     let garbled = merged(lowered, json!({"metadata": {"annotations": {"kerf.sh/requested": "3 cores"}}}));
     let built = cluster("pack", garbled, report(&[])).build();
     assert_eq!(sizing(&built).unwrap().fixed, Some(NotResizable::Unread));
-    let told: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
-    assert!(told[0].contains("kerf.sh/requested is ignored: \"3 cores\""), "{told:?}");
+    let problems: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
+    assert!(problems[0].contains("kerf.sh/requested is ignored: \"3 cores\""), "{problems:?}");
 }
 
 #[test]
@@ -194,10 +194,10 @@ fn fixed_names_the_reason_when_requests_cannot_change() {
     }
     let built =
         cluster("pack", web(json!({"metadata": {"annotations": {"kerf.sh/resize": "no"}}})), report(&[])).build();
-    let told: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
+    let problems: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
     assert!(
-        told[0].contains("kerf.sh/resize is ignored: unknown value \"no\"") && told[0].contains("write never"),
-        "{told:?}"
+        problems[0].contains("kerf.sh/resize is ignored: unknown value \"no\"") && problems[0].contains("write never"),
+        "{problems:?}"
     );
 }
 

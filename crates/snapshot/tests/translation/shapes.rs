@@ -153,15 +153,15 @@ fn shapes_differ_only_by_labels_that_selectors_use() {
         let own = |number: &str| json!({"app": "web", "number": number});
         vec![with("a", json!({}), own("0")), with("b", json!({}), own("1")), with("c", looking, json!({}))]
     };
-    let looks_at = |key: &str| json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {key: "web"}}}]});
-    let rows = [(json!({}), 1), (looks_at("app"), 2), (looks_at("number"), 3)];
+    let spread_by = |key: &str| json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {key: "web"}}}]});
+    let rows = [(json!({}), 1), (spread_by("app"), 2), (spread_by("number"), 3)];
     for (looking, expected) in rows {
         let built = Cluster { pods: pods(looking.clone()), ..Cluster::default() }.build();
         assert_eq!(built.snapshot.shapes.len(), expected, "{looking}");
     }
     // Selectors of bound pods and DaemonSets count too.
     let mut bound = running("d", "n1", "1", json!({}));
-    bound["spec"]["topologySpreadConstraints"] = looks_at("number")["topologySpreadConstraints"].clone();
+    bound["spec"]["topologySpreadConstraints"] = spread_by("number")["topologySpreadConstraints"].clone();
     let built = Cluster { pods: [pods(json!({})), vec![bound]].concat(), ..Cluster::default() }.build();
     assert_eq!(built.snapshot.shapes.len(), 3);
 }

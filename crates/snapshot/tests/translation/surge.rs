@@ -49,11 +49,11 @@ fn surge_annotation_of_the_pod_takes_precedence() {
         json!({"matchLabels": {"app": "web"}}),
         json!({"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1}),
     );
-    for (pool_asks, says, surges) in [(true, "false", false), (false, "true", true), (true, "true", true)] {
-        let pods = vec![of_web("a", "n1", json!({"kerf.sh/surge": says}))];
+    for (pool_asks, annotation, surges) in [(true, "false", false), (false, "true", true), (true, "true", true)] {
+        let pods = vec![of_web("a", "n1", json!({"kerf.sh/surge": annotation}))];
         let built = built(pool_asks, pods, vec![one.clone()]);
         let found = first(&built);
-        assert_eq!((found.surges, found.held_by.is_empty()), (surges, surges), "{pool_asks} {says}");
+        assert_eq!((found.surges, found.held_by.is_empty()), (surges, surges), "{pool_asks} {annotation}");
     }
 }
 
@@ -84,6 +84,6 @@ fn reschedulable_is_false_when_a_copy_is_requested() {
 #[test]
 fn problems_name_an_invalid_surge_annotation() {
     let built = built(false, vec![of_web("a", "n1", json!({"kerf.sh/surge": "yes"}))], vec![]);
-    let told: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
-    assert_eq!(told, ["Pod default/a: annotation kerf.sh/surge is ignored: \"yes\" is neither true nor false"]);
+    let problems: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
+    assert_eq!(problems, ["Pod default/a: annotation kerf.sh/surge is ignored: \"yes\" is neither true nor false"]);
 }

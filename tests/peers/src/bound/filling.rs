@@ -37,7 +37,7 @@ pub(super) struct Candidate {
 
 impl<'a> Search<'a> {
     pub(super) fn new(machine: &'a Machine, items: &'a [Item]) -> Self {
-        let dimensions = machine.room.len();
+        let dimensions = machine.allocatable.len();
         Self { machine, items, weights: vec![1.0 / dimensions as f64; dimensions] }
     }
 
@@ -54,11 +54,11 @@ impl<'a> Search<'a> {
             return Filling { at_most, ..Filling::default() };
         }
         let order = self.candidates(worths, limits, &self.weights);
-        let load = Load::of(&order, self.items, &self.weights, &self.machine.room);
+        let load = Load::of(&order, self.items, &self.weights, &self.machine.allocatable);
         let held = order.iter().zip(&load.counts).filter(|(_, count)| **count > 0.0);
         let counts = held.map(|(candidate, count)| (candidate.item, *count)).collect();
         let known = Filling { counts, worth: load.worth, at_most };
-        Walk::new(&order, self.items, &self.machine.room, &self.weights).best(known, enough, steps)
+        Walk::new(&order, self.items, &self.machine.allocatable, &self.weights).best(known, enough, steps)
     }
 
     /// Returns an upper bound for the value of any filling. Weight is moved between dimensions as long as the bound falls.
@@ -90,9 +90,9 @@ impl<'a> Search<'a> {
     fn candidates(&self, worths: &[f64], limits: &[f64], weights: &[f64]) -> Vec<Candidate> {
         let mut order: Vec<Candidate> = Vec::with_capacity(self.items.len());
         for (position, item) in self.items.iter().enumerate() {
-            let most = most(item, limits[position], &self.machine.room);
+            let most = most(item, limits[position], &self.machine.allocatable);
             if self.machine.takes[position] && worths[position] > 0.0 && most >= 1.0 {
-                let size = folded(weights, &item.needs, &self.machine.room);
+                let size = folded(weights, &item.needs, &self.machine.allocatable);
                 order.push(Candidate { item: position, worth: worths[position], size, most });
             }
         }
@@ -117,13 +117,13 @@ impl<'a> Search<'a> {
 }
 
 /// Returns the size of an item in a folded node of size 1.
-pub(super) fn folded(weights: &[f64], needs: &[f64], room: &[f64]) -> f64 {
-    let shares = needs.iter().zip(room).zip(weights).filter(|((need, _), _)| **need > 0.0);
-    shares.map(|((need, room), weight)| weight * need / room).sum()
+pub(super) fn folded(weights: &[f64], needs: &[f64], allocatable: &[f64]) -> f64 {
+    let shares = needs.iter().zip(allocatable).zip(weights).filter(|((need, _), _)| **need > 0.0);
+    shares.map(|((need, allocatable), weight)| weight * need / allocatable).sum()
 }
 
 /// Returns how many pods of an item fit alone, limited by `limit`.
-pub(super) fn most(item: &Item, limit: f64, room: &[f64]) -> f64 {
-    let fits = item.needs.iter().zip(room).filter(|(need, _)| **need > 0.0);
-    fits.map(|(need, room)| (room / need).floor()).fold(limit, f64::min)
+pub(super) fn most(item: &Item, limit: f64, allocatable: &[f64]) -> f64 {
+    let fits = item.needs.iter().zip(allocatable).filter(|(need, _)| **need > 0.0);
+    fits.map(|(need, allocatable)| (allocatable / need).floor()).fold(limit, f64::min)
 }

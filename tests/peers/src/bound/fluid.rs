@@ -25,7 +25,7 @@ fn values(market: &Market) -> anyhow::Result<Vec<Vec<f64>>> {
     let mut some =
         |number: usize| -> Vec<Variable> { (0..number).map(|_| variables.add(variable().min(0.0))).collect() };
     let worths = some(market.items.len());
-    let values: Vec<Vec<Variable>> = market.machines.iter().map(|machine| some(machine.room.len())).collect();
+    let values: Vec<Vec<Variable>> = market.machines.iter().map(|machine| some(machine.allocatable.len())).collect();
     let total: Expression = worths.iter().zip(&market.items).map(|(worth, item)| *worth * item.count).sum();
     let mut program = variables.maximise(total).using(clarabel);
     for (machine, values) in market.machines.iter().zip(&values) {
@@ -47,7 +47,10 @@ fn values(market: &Market) -> anyhow::Result<Vec<Vec<f64>>> {
 /// Returns the share of each of a node's resources that an item takes. An item that fits takes nothing of a resource that the
 /// node does not have.
 fn shares(machine: &Machine, item: &Item) -> impl Iterator<Item = f64> {
-    item.needs.iter().zip(&machine.room).map(|(need, room)| if *need > 0.0 { need / room } else { 0.0 })
+    item.needs
+        .iter()
+        .zip(&machine.allocatable)
+        .map(|(need, allocatable)| if *need > 0.0 { need / allocatable } else { 0.0 })
 }
 
 /// Returns the value of the resources that an item takes on a node, in dollars per hour.

@@ -23,8 +23,9 @@ pub(super) struct Load<'a> {
 
 impl<'a> Load<'a> {
     /// Returns a good filling of a node with these weights of its resources.
-    pub(super) fn of(order: &'a [Candidate], items: &'a [Item], weights: &'a [f64], room: &[f64]) -> Self {
-        let mut load = Self { order, items, weights, left: room.to_vec(), counts: vec![0.0; order.len()], worth: 0.0 };
+    pub(super) fn of(order: &'a [Candidate], items: &'a [Item], weights: &'a [f64], allocatable: &[f64]) -> Self {
+        let mut load =
+            Self { order, items, weights, left: allocatable.to_vec(), counts: vec![0.0; order.len()], worth: 0.0 };
         load.fill(None);
         load.improve();
         load
@@ -65,8 +66,8 @@ impl<'a> Load<'a> {
     }
 
     fn fits(&self, at: usize) -> bool {
-        let room = self.needs(at).iter().zip(&self.left).all(|(need, left)| *need <= 0.0 || need <= left);
-        room && self.counts[at] < self.order[at].most
+        let allocatable = self.needs(at).iter().zip(&self.left).all(|(need, left)| *need <= 0.0 || need <= left);
+        allocatable && self.counts[at] < self.order[at].most
     }
 
     fn put(&mut self, at: usize, count: f64) {

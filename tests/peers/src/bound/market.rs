@@ -24,7 +24,7 @@ pub struct Machine {
     /// Price of the cheapest offering, in dollars per hour.
     pub price: f64,
     /// Remaining capacity for pods, one number per dimension.
-    pub room: Vec<f64>,
+    pub allocatable: Vec<f64>,
     /// True for each item whose pods may be placed there.
     pub takes: Vec<bool>,
 }
@@ -74,7 +74,7 @@ impl Market {
     pub fn reduced(mut self) -> anyhow::Result<Self> {
         for machine in &mut self.machines {
             for (takes, item) in machine.takes.iter_mut().zip(&self.items) {
-                *takes &= item.needs.iter().zip(&machine.room).all(|(need, room)| need <= room);
+                *takes &= item.needs.iter().zip(&machine.allocatable).all(|(need, allocatable)| need <= allocatable);
             }
         }
         for (position, item) in self.items.iter().enumerate() {
@@ -99,7 +99,7 @@ impl Machine {
     /// Reports whether every filling of the other node fits this one, at the same or a lower price.
     fn replaces(&self, other: &Self) -> bool {
         self.price <= other.price
-            && other.room.iter().zip(&self.room).all(|(other, own)| other <= own)
+            && other.allocatable.iter().zip(&self.allocatable).all(|(other, own)| other <= own)
             && other.takes.iter().zip(&self.takes).all(|(other, own)| !other || *own)
     }
 }
@@ -129,14 +129,14 @@ fn machine(
     let by_type = |shape: &PodShape| {
         alternatives(shape).iter().all(|asked| asked.iter().all(|(key, _)| !offer.keys().any(|sold| sold == key)))
     };
-    let mut room = kind.allocatable.clone();
+    let mut allocatable = kind.allocatable.clone();
     for daemon in snapshot.daemons.iter().filter(|daemon| goes(&daemon.shape) && by_type(&daemon.shape)) {
-        room.subtract(&daemon.shape.requests);
+        allocatable.subtract(&daemon.shape.requests);
     }
     Some(Machine {
         name: kind.name.clone(),
         price: price.0 as f64 / 1e6,
-        room: amounts(&room),
+        allocatable: amounts(&allocatable),
         takes: shapes.iter().map(|(shape, _)| goes(shape)).collect(),
     })
 }

@@ -19,8 +19,8 @@ impl Columns {
         let single = |position: usize| {
             let loads = market.machines.iter().filter(|it| it.takes[position]).map(|machine| {
                 let item = &market.items[position];
-                let fits = item.needs.iter().zip(&machine.room).filter(|(need, _)| **need > 0.0);
-                let load = fits.map(|(need, room)| (room / need).floor()).fold(item.most, f64::min);
+                let fits = item.needs.iter().zip(&machine.allocatable).filter(|(need, _)| **need > 0.0);
+                let load = fits.map(|(need, allocatable)| (allocatable / need).floor()).fold(item.most, f64::min);
                 (machine.price, vec![(position, load)])
             });
             loads.min_by(|(one, a), (other, b)| (one / a[0].1).total_cmp(&(other / b[0].1)))

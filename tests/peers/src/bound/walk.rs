@@ -13,7 +13,7 @@ const GAIN: f64 = 1e-7;
 pub(super) struct Walk<'a> {
     order: &'a [Candidate],
     items: &'a [Item],
-    room: &'a [f64],
+    allocatable: &'a [f64],
     weights: &'a [f64],
     steps: u64,
     counts: Vec<(usize, f64)>,
@@ -23,9 +23,9 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(order: &'a [Candidate], items: &'a [Item], room: &'a [f64], weights: &'a [f64]) -> Self {
+    pub(super) fn new(order: &'a [Candidate], items: &'a [Item], allocatable: &'a [f64], weights: &'a [f64]) -> Self {
         let (counts, best) = (Vec::new(), Filling::default());
-        Self { order, items, room, weights, steps: 0, counts, best, enough: 0.0, missed: 0.0 }
+        Self { order, items, allocatable, weights, steps: 0, counts, best, enough: 0.0, missed: 0.0 }
     }
 
     /// Returns the best filling that `steps` steps find, including the known one. Branches that cannot exceed `enough` are not
@@ -33,7 +33,7 @@ impl<'a> Walk<'a> {
     pub(super) fn best(mut self, known: Filling, enough: f64, steps: u64) -> Filling {
         let at_most = known.at_most;
         (self.best, self.enough, self.steps) = (known, enough, steps);
-        self.explore(0, 0.0, &mut self.room.to_vec());
+        self.explore(0, 0.0, &mut self.allocatable.to_vec());
         let unseen = self.missed.max(self.enough);
         self.best.at_most = at_most.min(self.best.worth.max(unseen) * (1.0 + 2.0 * GAIN));
         self.best
@@ -80,7 +80,7 @@ impl<'a> Walk<'a> {
 
     /// Returns the largest value that can be added: fractions of items in the folded node, none more often than it fits alone.
     fn bound(&self, next: usize, left: &[f64]) -> f64 {
-        let mut size = folded(self.weights, left, self.room);
+        let mut size = folded(self.weights, left, self.allocatable);
         let mut worth = 0.0;
         for candidate in &self.order[next..] {
             let fits = most(&self.items[candidate.item], candidate.most, left);

@@ -8,7 +8,7 @@ use super::Dice;
 use super::kinds::{Kind, Kinds};
 use super::{CLASS, Cluster, DRIVER, RACK, RACKS, ZONES, pods, pools, storage};
 
-/// Stage in the life of a node.
+/// Stage in the lifecycle of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// Not managed by Kerf.
@@ -146,10 +146,10 @@ fn arriving(mut node: Value) -> Value {
 /// Sets how many volumes the node can attach: by its CSINode, if the driver has registered; otherwise by the instance type.
 fn attach_limit(dice: &mut Dice, cluster: &mut Cluster, node: &str, kind: &InstanceType, stage: Stage) {
     if stage != Stage::Launched && dice.chance(70) {
-        let said = storage::csi_node(node, i64::from(dice.between(1, 3)));
-        cluster.csi_nodes.push(said.clone());
+        let with_limit = storage::csi_node(node, i64::from(dice.between(1, 3)));
+        cluster.csi_nodes.push(with_limit.clone());
         if stage != Stage::Leaving {
-            cluster.settled_csi_nodes.push(said);
+            cluster.settled_csi_nodes.push(with_limit);
         }
     } else if matches!(stage, Stage::Launched | Stage::Registered) {
         let limit = kind.attach_limits.get(DRIVER);

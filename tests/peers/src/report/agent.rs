@@ -1,4 +1,4 @@
-//! Results for the agent, which `tests/numbers` measures.
+//! Results for the agent, which `tests/agent_benchmark` measures.
 
 use std::fmt;
 use std::path::Path;
@@ -31,7 +31,7 @@ impl fmt::Display for Agent {
         )?;
         writeln!(
             page,
-            "idle figures are means over 30 s, delays are over 100 notices. `tests/numbers` measures them. A node of 110 pods"
+            "idle figures are means over 30 s, delays are over 100 notices. `tests/agent_benchmark` measures them. A node of 110 pods"
         )?;
         writeln!(
             page,

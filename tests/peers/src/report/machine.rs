@@ -48,8 +48,8 @@ impl Machine {
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             memory: kibibytes.unwrap_or(0).div_ceil(1 << 20),
             load: load.and_then(|text| text.split(' ').next().map(str::to_owned)).unwrap_or_else(unknown),
-            rust: says("rustc", &["--version"]),
-            go: says("go", &["version"]),
+            rust: output_of("rustc", &["--version"]),
+            go: output_of("go", &["version"]),
             karpenter: karpenter().unwrap_or_else(unknown),
         }
     }
@@ -62,7 +62,7 @@ fn karpenter() -> Option<String> {
 }
 
 /// Returns the first line of a program's output.
-fn says(program: &str, arguments: &[&str]) -> String {
+fn output_of(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().ok();
     let text = output.and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();
     text.lines().next().map_or_else(|| format!("{program}: unknown"), str::to_owned)

@@ -34,7 +34,7 @@ fn of_pool_returns_a_reason_when_template_or_labels_differ() {
         "metadata": {"labels": {"tier": "a"}},
         "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "NoSchedule"}]},
     }));
-    let other_way_round = json!([{"key": "b", "effect": "NoSchedule"}, {"key": "a", "effect": "NoSchedule"}]);
+    let reversed = json!([{"key": "b", "effect": "NoSchedule"}, {"key": "a", "effect": "NoSchedule"}]);
     let arch = |operator: &str, values: &[&str]| {
         template(json!({"spec": {"requirements": [{"key": label::ARCH, "operator": operator, "values": values}]}}))
     };
@@ -43,7 +43,7 @@ fn of_pool_returns_a_reason_when_template_or_labels_differ() {
         ("a label", template(json!({"metadata": {"labels": {"tier": "b"}}})), Some(reason::NODEPOOL_DRIFTED)),
         ("an annotation", template(json!({"metadata": {"annotations": {"a": "b"}}})), Some(reason::NODEPOOL_DRIFTED)),
         ("its life", template(json!({"spec": {"expireAfter": "1h"}})), Some(reason::NODEPOOL_DRIFTED)),
-        ("the order of taints", template(json!({"spec": {"taints": other_way_round}})), None),
+        ("the order of taints", template(json!({"spec": {"taints": reversed}})), None),
         ("what claims meet", arch("In", &["amd64", "arm64"]), None),
         ("what they do not", arch("In", &["arm64"]), Some(reason::REQUIREMENTS_DRIFTED)),
         ("what they must not be", arch("NotIn", &["amd64"]), Some(reason::REQUIREMENTS_DRIFTED)),
@@ -130,9 +130,9 @@ fn follow_pool_writes_its_reasons_and_keeps_others() {
         let (empty, template) = (json!({}), json!({"spec": {"template": {"metadata": {"labels": {"tier": "b"}}}}}));
         let pool = changed.map(|changed| pool(if changed { &template } else { &empty }));
         follow_pool(&mut claim, pool.as_deref(), at(60));
-        let said = api::status::find(claim.conditions(), condition::DRIFTED);
-        let said = said.map(|said| (said.reason.as_str(), said.last_transition_time.0));
-        assert_eq!(said, expected.map(|(reason, since)| (reason, at(since))), "{what}");
+        let found = api::status::find(claim.conditions(), condition::DRIFTED);
+        let found = found.map(|found| (found.reason.as_str(), found.last_transition_time.0));
+        assert_eq!(found, expected.map(|(reason, since)| (reason, at(since))), "{what}");
     }
 }
 

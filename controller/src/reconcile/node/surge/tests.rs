@@ -58,13 +58,13 @@ fn copy(name: &str, made: i64, ready: &str) -> Arc<Pod> {
 }
 
 /// Node that terminates since its hundredth second.
-struct Scene {
+struct Fixture {
     index: Index,
     node: Arc<Node>,
     claim: Value,
 }
 
-impl Scene {
+impl Fixture {
     fn with(pods: &[Arc<Pod>]) -> Self {
         let node = node(&json!({
             "metadata": {
@@ -107,7 +107,7 @@ impl Scene {
         }
     }
 
-    fn look(&self, seconds: i64) -> NodeDecision {
+    fn decide_at(&self, seconds: i64) -> NodeDecision {
         let view = self.view(seconds);
         decide(&view, &mut start_drain(&view))
     }
@@ -120,7 +120,7 @@ fn drains(decision: &NodeDecision) -> bool {
 
 #[test]
 fn decide_detaches_pods_before_any_eviction() {
-    let decision = Scene::with(&[of_web("web-7d9-a", &asks()), pod(&json!({}))]).look(110);
+    let decision = Fixture::with(&[of_web("web-7d9-a", &asks()), pod(&json!({}))]).decide_at(110);
     assert_eq!(words(&decision.steps), ["patch pod web-7d9-a", "event Surging", STATUS]);
     assert!(decision.requests.is_empty(), "others wait too");
     assert_eq!(decision.after.map(|after| after.as_secs()), Some(1));
@@ -146,7 +146,7 @@ fn decide_drains_when_the_copy_is_ready() {
     ];
     for (what, copies, seconds, expected) in rows {
         let pods: Vec<_> = copies.into_iter().chain([Arc::clone(&gone)]).collect();
-        assert_eq!(drains(&Scene::with(&pods).look(seconds)), expected, "{what}");
+        assert_eq!(drains(&Fixture::with(&pods).decide_at(seconds)), expected, "{what}");
     }
 }
 
@@ -157,23 +157,26 @@ fn decide_waits_for_one_copy_per_detached_pod() {
     let both_up = [copy("web-7d9-c", 110, "True"), copy("web-7d9-d", 110, "True")];
     for (copies, expected) in [(one_up, false), (both_up, true)] {
         let pods: Vec<_> = two.iter().cloned().chain(copies).collect();
-        assert_eq!(drains(&Scene::with(&pods).look(120)), expected);
+        assert_eq!(drains(&Fixture::with(&pods).decide_at(120)), expected);
     }
 }
 
 #[test]
 fn decide_reports_a_copy_that_is_slow() {
     let pods = [let_go("web-7d9-a", 110), copy("web-7d9-b", 110, "False")];
-    assert_eq!(words(&Scene::with(&pods).look(169).steps), [STATUS]);
-    assert_eq!(words(&Scene::with(&pods).look(170).steps), ["event FailedDraining", STATUS]);
+    assert_eq!(words(&Fixture::with(&pods).decide_at(169).steps), [STATUS]);
+    assert_eq!(words(&Fixture::with(&pods).decide_at(170).steps), ["event FailedDraining", STATUS]);
 }
 
 #[test]
 fn decide_drains_without_a_copy_when_the_deadline_is_near() {
     let pods = [of_web("web-7d9-a", &asks())];
-    assert!(!drains(&Scene::with(&pods).ending_by(300).look(209)), "30 s of grace and a minute for evictions are left");
-    assert!(drains(&Scene::with(&pods).ending_by(300).look(210)));
-    assert!(drains(&Scene::with(&[let_go("web-7d9-a", 110)]).ending_by(300).look(210)));
+    assert!(
+        !drains(&Fixture::with(&pods).ending_by(300).decide_at(209)),
+        "30 s of grace and a minute for evictions are left"
+    );
+    assert!(drains(&Fixture::with(&pods).ending_by(300).decide_at(210)));
+    assert!(drains(&Fixture::with(&[let_go("web-7d9-a", 110)]).ending_by(300).decide_at(210)));
 }
 
 #[test]
@@ -182,19 +185,19 @@ fn surging_pods_includes_single_pods_when_the_nodepool_surges() {
     let pair = || vec![of_web("web-7d9-a", &json!({})), copy("web-7d9-b", 0, "True")];
     let asks = json!({annotation::SURGE: "true"});
     for (pods, annotations, expected) in [(single(), &asks, 1), (pair(), &asks, 0), (single(), &json!({}), 0)] {
-        let scene = Scene::with(&pods).with_pool(annotations);
-        assert_eq!(scene.view(110).surging.len(), expected, "{annotations}");
+        let fixture = Fixture::with(&pods).with_pool(annotations);
+        assert_eq!(fixture.view(110).surging.len(), expected, "{annotations}");
     }
 }
 
 #[test]
 fn decide_detaches_no_pod_after_the_drain_request() {
-    let scene = Scene::with(&[of_web("web-7d9-a", &asks())]);
-    let mut view = scene.view(110);
+    let fixture = Fixture::with(&[of_web("web-7d9-a", &asks())]);
+    let mut view = fixture.view(110);
     view.surging.clear();
     let asked = decide(&view, &mut start_drain(&view));
-    let mut changed = serde_json::to_value(scene.node.as_ref()).unwrap();
+    let mut changed = serde_json::to_value(fixture.node.as_ref()).unwrap();
     merge(&mut changed, &body(&asked.steps));
-    let view = NodeView { node: Arc::new(serde_json::from_value(changed).unwrap()), ..scene.view(111) };
+    let view = NodeView { node: Arc::new(serde_json::from_value(changed).unwrap()), ..fixture.view(111) };
     assert!(!words(&decide(&view, &mut start_drain(&view)).steps).contains(&"patch pod web-7d9-a".to_owned()));
 }

@@ -1,0 +1,271 @@
+//! A few clusters for all tests of this folder. A test has one cluster for itself, and begins with nothing launched.
+
+use std::collections::BTreeSet;
+use std::sync::{LazyLock, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use api::objects::Pod;
+use api::status::Conditioned;
+use api::{EC2NodeClass, NodeClaim, NodePool, condition};
+use cloud::fake::FakeInstance;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+use testbed::environment::Environment;
+use testbed::eventually;
+use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
+
+/// Name of the interruption queue in the settings of the controller. The queue exists once a test creates it.
+pub const QUEUE: &str = "kerf-interruptions";
+
+/// Time limit of every wait. The limit is high, because the machine may compile something else at the same time.
+pub const LIMIT: Duration = Duration::from_secs(90);
+
+/// Runtime of all clusters. Their tasks belong to it, so it outlives each test.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+/// Highest number of clusters. Tests wait more than they compute, but a cluster takes 1 GB of memory.
+const CLUSTERS: usize = 3;
+static FREE: Semaphore = Semaphore::const_new(CLUSTERS);
+/// Clusters that no test uses.
+static IDLE: Mutex<Vec<Fixture>> = Mutex::new(Vec::new());
+
+/// Cluster with a running controller, and the assertions of the tests.
+pub struct Fixture {
+    /// The cluster.
+    pub environment: Environment,
+    /// Client with administrator rights.
+    pub client: Client,
+    /// Instances and NodeClaims of earlier tests.
+    before: BTreeSet<String>,
+    /// Names of the events of earlier tests.
+    earlier_events: BTreeSet<String>,
+}
+
+/// Runs one test on a cluster of its own; keeps the logs if the test fails.
+pub fn run(scenario: impl AsyncFnOnce(&mut Fixture) -> Result<()>) {
+    let outcome = RUNTIME.block_on(async {
+        let _permit = FREE.acquire().await?;
+        let idle = IDLE.lock().unwrap().pop();
+        let mut fixture = match idle {
+            Some(fixture) => fixture,
+            None => Fixture::start().await?,
+        };
+        let begin = Instant::now();
+        fixture.clear().await.context("the cluster cannot be cleared for this test")?;
+        println!("cleared the cluster in {:.1?}", begin.elapsed());
+        let outcome = scenario(&mut fixture).await.and_then(|()| fixture.was_forbidden_nothing());
+        println!("ran the test in {:.1?} with that", begin.elapsed());
+        if outcome.is_err() {
+            fixture.environment.keep_logs();
+        }
+        let outcome = outcome.with_context(|| format!("logs are in {}", fixture.environment.folder().display()));
+        IDLE.lock().unwrap().push(fixture);
+        outcome
+    });
+    if let Err(error) = outcome {
+        panic!("{error:?}");
+    }
+}
+
+impl Fixture {
+    async fn start() -> Result<Self> {
+        let mut environment = Environment::start().await?;
+        for file in ["ec2nodeclass.yaml", "nodepool.yaml", "aws-node.yaml"] {
+            environment.apply(&format!("getting-started/{file}")).await?;
+        }
+        environment.set_gates("NodeOverlay=true,StaticCapacity=true,CapacityBuffer=true");
+        environment.set_queue(QUEUE);
+        environment.start_controller()?;
+        let client = environment.client.clone();
+        let fixture = Self { environment, client, before: BTreeSet::new(), earlier_events: BTreeSet::new() };
+        // A node that is removed by consolidation would disturb the tests.
+        let never = json!({"spec": {"disruption": {"consolidateAfter": "Never"}}});
+        fixture.api::<NodePool>().patch("default", &PatchParams::default(), &Patch::Merge(never)).await?;
+        eventually("the pool to be ready", LIMIT, async || {
+            let pool = fixture.api::<NodePool>().get("default").await?;
+            Ok(pool.is_true(condition::READY).then_some(()))
+        })
+        .await?;
+        Ok(fixture)
+    }
+
+    /// Deletes the objects of the last test in the regular way; those of earlier tests must be gone by now.
+    async fn clear(&mut self) -> Result<()> {
+        let at_once = DeleteParams::default().grace_period(0);
+        self.environment.ec2.end_outages();
+        let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), "default");
+        let sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), "default");
+        let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), "default");
+        budgets.delete_collection(&at_once, &ListParams::default()).await?;
+        deployments.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
+        sets.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
+        self.api::<NodeClaim>().delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+        eventually("the cluster to be clear", LIMIT, async || {
+            self.pods().delete_collection(&at_once, &ListParams::default()).await?;
+            let pods = self.pods().list(&ListParams::default()).await?.items.len();
+            ensure!(pods == 0, "{pods} pods are left");
+            let running_instances = self.running_instances().into_iter().map(|machine| machine.instance.id);
+            let claims = self.list::<NodeClaim>().await?.into_iter().map(|claim| claim.name_any());
+            let left: Vec<String> = running_instances.chain(claims).filter(|name| self.before.contains(name)).collect();
+            ensure!(left.is_empty(), "{left:?} should have gone long ago");
+            Ok(Some(()))
+        })
+        .await?;
+        ensure!(self.environment.wire.waiting_faults() == 0, "a fault of an earlier test never occurred");
+        self.before.extend(self.environment.ec2.machines().into_iter().map(|machine| machine.instance.id));
+        self.before.extend(self.list::<NodeClaim>().await?.iter().map(ResourceExt::name_any));
+        self.earlier_events = self.events().await?.iter().map(ResourceExt::name_any).collect();
+        Ok(())
+    }
+
+    /// Asserts that the chart's RBAC was enough for every request of the controller.
+    fn was_forbidden_nothing(&self) -> Result<()> {
+        let asked = self.environment.control_plane.controller_requests()?;
+        let forbidden: Vec<_> = asked.iter().filter(|asked| asked.forbidden).collect();
+        ensure!(forbidden.is_empty(), "the controller was forbidden {forbidden:?}");
+        Ok(())
+    }
+
+    /// Returns an API for a cluster-scoped kind, or for all namespaces of a namespaced kind.
+    pub fn api<K: kube::Resource<DynamicType = ()>>(&self) -> Api<K> {
+        Api::all(self.client.clone())
+    }
+
+    /// Returns the API for pods in the namespace of the tests.
+    pub fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), "default")
+    }
+
+    async fn list<K>(&self) -> Result<Vec<K>>
+    where
+        K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+    {
+        Ok(self.api::<K>().list(&ListParams::default()).await?.items)
+    }
+
+    /// Returns the NodeClaims that are not being deleted.
+    pub async fn claims(&self) -> Result<Vec<NodeClaim>> {
+        let mut claims: Vec<NodeClaim> = self.list().await?;
+        claims.retain(|claim| claim.metadata.deletion_timestamp.is_none());
+        Ok(claims)
+    }
+
+    /// Returns the only NodeClaim.
+    pub async fn only_claim(&self) -> Result<NodeClaim> {
+        let mut claims = self.claims().await?;
+        ensure!(claims.len() == 1, "{} claims", claims.len());
+        claims.pop().context("no claim")
+    }
+
+    /// Returns the only NodeClaim with its instance, once it is initialized.
+    pub async fn settled_claim(&self) -> Result<(NodeClaim, String)> {
+        let claim = eventually("its claim to be initialized", LIMIT, async || {
+            let claim = self.only_claim().await?;
+            Ok(claim.is_true(condition::INITIALIZED).then_some(claim))
+        })
+        .await?;
+        let instance = instance_of(&claim)?;
+        Ok((claim, instance))
+    }
+
+    /// Returns the running instances.
+    pub fn running_instances(&self) -> Vec<FakeInstance> {
+        self.environment.running_instances()
+    }
+
+    /// Returns the instances that this test launched, running or terminated.
+    pub fn launched(&self) -> Vec<FakeInstance> {
+        let mut machines = self.environment.ec2.machines();
+        machines.retain(|machine| !self.before.contains(&machine.instance.id));
+        machines
+    }
+
+    /// Creates a ReplicaSet of one pod with this CPU request and this node selector.
+    pub async fn pod(&self, name: &str, cpu: &str, selector: Value) -> Result<()> {
+        self.environment.pod(name, cpu, selector).await
+    }
+
+    /// Waits until the pod runs; returns its node.
+    pub async fn runs(&self, name: &str) -> Result<String> {
+        eventually(&format!("pod {name} to run"), LIMIT, async || {
+            let pods = self.pods().list(&ListParams::default().labels(&format!("app={name}"))).await?.items;
+            let phases: Vec<&str> = pods.iter().map(|pod| pod.status.phase.as_str()).collect();
+            let running = pods.iter().find(|pod| pod.status.phase == "Running" && !pod.is_terminating());
+            Ok(Some(running.with_context(|| format!("its pods are {phases:?}"))?.spec.node_name.clone()))
+        })
+        .await
+    }
+
+    /// Asserts that every NodeClaim has a running instance of its own, and that no instance runs without a NodeClaim.
+    pub async fn one_instance_each(&self) -> Result<()> {
+        let claimed: Vec<String> =
+            self.claims().await?.iter().filter_map(|claim| Some(claim.status.as_ref()?.provider_id.clone())).collect();
+        let running_instances =
+            self.running_instances().into_iter().filter(|machine| !self.before.contains(&machine.instance.id));
+        let running_instances: BTreeSet<String> =
+            running_instances.map(|machine| machine.instance.provider_id()).collect();
+        let distinct: BTreeSet<String> = claimed.iter().cloned().collect();
+        ensure!(distinct.len() == claimed.len(), "claims share an instance: {claimed:?}");
+        ensure!(distinct == running_instances, "claims have {distinct:?}, EC2 runs {running_instances:?}");
+        Ok(())
+    }
+
+    async fn events(&self) -> Result<Vec<Event>> {
+        self.list().await
+    }
+
+    /// Waits for an event of Kerf on an object of that name, or on a pod of that ReplicaSet; returns its message. The filter by
+    /// component is needed, because kube-scheduler uses a reason of the same name.
+    pub async fn wait_for_event(&self, object: &str, reason: &str, part: &str) -> Result<String> {
+        eventually(&format!("an event {reason} on {object} with {part:?}"), LIMIT, async || {
+            let events = self.events().await?;
+            let ours = events.into_iter().filter(|event| {
+                !self.earlier_events.contains(&event.name_any())
+                    && event.reason.as_deref() == Some(reason)
+                    && event.involved_object.name.as_deref().is_some_and(|name| is_of(name, object))
+                    && event.source.as_ref().and_then(|source| source.component.as_deref()) == Some("karpenter")
+            });
+            let messages: Vec<String> = ours.filter_map(|event| event.message).collect();
+            let found = messages.iter().find(|message| message.contains(part)).cloned();
+            ensure!(found.is_some(), "only {messages:?}");
+            Ok(found)
+        })
+        .await
+    }
+
+    /// Returns the messages of events on objects whose names have this prefix.
+    pub async fn events_on(&self, prefix: &str) -> Result<Vec<String>> {
+        let events = self.events().await?.into_iter();
+        let ours =
+            events.filter(|event| event.involved_object.name.as_deref().is_some_and(|name| name.starts_with(prefix)));
+        Ok(ours.filter_map(|event| event.message).collect())
+    }
+
+    /// Waits until a condition of an EC2NodeClass has that status; returns its message.
+    pub async fn wait_for_class_condition(&self, class: &str, type_: &str, status: &str) -> Result<String> {
+        eventually(&format!("{type_}={status} on class {class}"), LIMIT, async || {
+            let class = self.api::<EC2NodeClass>().get(class).await?;
+            let found = api::status::find(class.conditions(), type_).context("no such condition")?;
+            ensure!(found.status == status, "it is {} ({})", found.status, found.message);
+            Ok(Some(found.message.clone()))
+        })
+        .await
+    }
+}
+
+/// Reports whether the name is `owner`, or that of a pod of the ReplicaSet `owner`.
+fn is_of(name: &str, owner: &str) -> bool {
+    name.strip_prefix(owner).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+/// Returns the instance id of a NodeClaim.
+pub fn instance_of(claim: &NodeClaim) -> Result<String> {
+    let provider_id = claim.status.as_ref().map(|status| status.provider_id.as_str()).unwrap_or_default();
+    let found = cloud::launch::claim::instance_id(provider_id).map(str::to_owned);
+    found.with_context(|| format!("NodeClaim {} has no instance, its provider ID is {provider_id:?}", claim.name_any()))
+}

@@ -1,0 +1,101 @@
+//! Instance profiles of IAM in its query protocol.
+
+use cloud::{Cloud, InstanceProfile, InstanceProfileRequest};
+
+use super::answer::{Failure, Reply, cut, invalid};
+use super::form::Form;
+use super::xml::Xml;
+
+/// Number of profiles per page.
+const PAGE: usize = 1000;
+
+/// Runs the call in `form`.
+pub(super) async fn act(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
+    let (profile, role) = (form.text("InstanceProfileName"), form.text("RoleName"));
+    match form.text("Action") {
+        "GetInstanceProfile" => return get(cloud, profile).await,
+        "ListInstanceProfiles" => return list(cloud, form).await,
+        "CreateInstanceProfile" => return create(cloud, form).await,
+        "AddRoleToInstanceProfile" => cloud.add_role_to_instance_profile(profile, role).await?,
+        "RemoveRoleFromInstanceProfile" => cloud.remove_role_from_instance_profile(profile, role).await?,
+        "DeleteInstanceProfile" => cloud.delete_instance_profile(profile).await?,
+        other => return Err(invalid("InvalidAction", format!("Could not find operation {other}"))),
+    }
+    let body = Xml::iam_response(form.text("Action"), |_| {});
+    Ok(Reply { body, summary: "done".to_owned() })
+}
+
+async fn get(cloud: &dyn Cloud, name: &str) -> Result<Reply, Failure> {
+    let Some(found) = cloud.instance_profile(name).await? else {
+        return Err(invalid("NoSuchEntity", format!("Instance Profile {name} cannot be found.")));
+    };
+    let body = Xml::iam_response("GetInstanceProfile", |xml| {
+        xml.element("InstanceProfile", |xml| profile(xml, &found));
+    });
+    Ok(Reply { body, summary: found.roles.join(", ") })
+}
+
+async fn list(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
+    let found = cloud.instance_profiles(form.text("PathPrefix")).await?;
+    let summary = format!("{} profiles", found.len());
+    let (rows, next) = cut(found, form.read("MaxItems").unwrap_or(100), form.get("Marker"), PAGE)?;
+    let body = Xml::iam_response("ListInstanceProfiles", |xml| {
+        members(xml, "InstanceProfiles", &rows, profile);
+        xml.text("IsTruncated", next.is_some());
+        xml.some("Marker", next);
+    });
+    Ok(Reply { body, summary })
+}
+
+async fn create(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
+    let tags = form.list("Tags.member").iter().map(|tag| (tag.owned("Key"), tag.owned("Value"))).collect();
+    let request = InstanceProfileRequest { name: form.owned("InstanceProfileName"), path: form.owned("Path"), tags };
+    cloud.create_instance_profile(&request).await?;
+    let made = cloud.instance_profile(&request.name).await?.unwrap_or_default();
+    let body = Xml::iam_response("CreateInstanceProfile", |xml| {
+        xml.element("InstanceProfile", |xml| profile(xml, &made));
+    });
+    Ok(Reply { body, summary: "created".to_owned() })
+}
+
+fn profile(xml: &mut Xml, row: &InstanceProfile) {
+    xml.text("InstanceProfileName", &row.name);
+    xml.text("InstanceProfileId", "AIPAFAKEFAKEFAKEFAKE1");
+    xml.text("Arn", format!("arn:aws:iam::123456789012:instance-profile{}{}", row.path, row.name));
+    xml.text("Path", &row.path);
+    xml.text("CreateDate", &row.created);
+    members(xml, "Roles", &row.roles, |xml, role| {
+        xml.text("RoleName", role);
+        xml.text("RoleId", "AROAFAKEFAKEFAKEFAKE1");
+        xml.text("Arn", format!("arn:aws:iam::123456789012:role/{role}"));
+        xml.text("Path", "/");
+        xml.text("CreateDate", &row.created);
+    });
+    members(xml, "Tags", &row.tags, |xml, (key, value)| {
+        xml.text("Key", key);
+        xml.text("Value", value);
+    });
+}
+
+/// Writes a list of IAM, which contains `member` instead of `item`.
+fn members<T>(xml: &mut Xml, name: &str, rows: impl IntoIterator<Item = T>, each: impl Fn(&mut Xml, T)) {
+    xml.element(name, |xml| {
+        for row in rows {
+            xml.element("member", |xml| each(xml, row));
+        }
+    });
+}
+
+/// Returns IAM's error document.
+pub(super) fn error_xml(code: &str, message: &str) -> String {
+    let mut xml = Xml::default();
+    xml.element("ErrorResponse", |xml| {
+        xml.element("Error", |xml| {
+            xml.text("Type", "Sender");
+            xml.text("Code", code);
+            xml.text("Message", message);
+        });
+        xml.text("RequestId", super::answer::REQUEST_ID);
+    });
+    xml.into_text()
+}

@@ -1,0 +1,225 @@
+//! Complete test cluster: a real control plane, a fake EC2 with an HTTP server, machines, and the controller as a process.
+//!
+//! The demo runs on it, and tests inject faults into it.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::ccm::CloudController;
+use crate::controller::{self, Aws, Ports};
+use crate::controlplane::{ControlPlane, Options};
+use crate::ec2wire::Ec2Wire;
+use crate::eks::Eks;
+use crate::machines::real::Parts;
+use crate::machines::{NodeSimulator, Options as SimulatorOptions, Programs, signer};
+use crate::network::Network;
+use crate::process::Process;
+use anyhow::{Context, Result};
+use cloud::Cloud;
+use cloud::fake::{FakeCloud, FakeInstance};
+use kube::Client;
+use serde_json::json;
+
+/// Cluster name in the tags of the examples.
+pub const CLUSTER: &str = "kerf-demo";
+const REGION: &str = "us-west-2";
+const STOP: Duration = Duration::from_secs(20);
+
+/// Complete test cluster.
+pub struct Environment {
+    /// API server and the other components of the control plane.
+    pub control_plane: Arc<ControlPlane>,
+    /// Client of the administrator.
+    pub client: Client,
+    /// State of EC2.
+    pub ec2: FakeCloud,
+    /// EC2's HTTP server for the controller.
+    pub wire: Ec2Wire,
+    /// Source of the machines' roles, and token webhook of the API server.
+    pub eks: Arc<Eks>,
+    /// Simulated machines.
+    pub simulator: NodeSimulator,
+    ccm: CloudController,
+    controller: Option<Process>,
+    gates: String,
+    queue: String,
+    ports: Ports,
+    _network: Network,
+}
+
+impl Environment {
+    /// Starts all components except the controller.
+    ///
+    /// # Errors
+    /// Returns an error if a component does not start.
+    pub async fn start() -> Result<Self> {
+        Self::start_with(Arc::default()).await
+    }
+
+    /// Starts the cluster as [`Environment::start`] does; machines of NodePool [`crate::machines::real::POOL`] consist of `real`, once
+    /// that is built.
+    ///
+    /// # Errors
+    /// Returns an error if a component does not start.
+    pub async fn start_with(real: Arc<OnceLock<Parts>>) -> Result<Self> {
+        let network = Network::take()?;
+        let eks = Arc::new(Eks::start(CLUSTER, REGION).await?);
+        let control_plane = Arc::new(ControlPlane::start(eks.with_webhook(Options::full("demo"))).await?);
+        control_plane.apply_crds().await?;
+        control_plane.apply_rights().await?;
+        let client = control_plane.admin().await?;
+        let described = FakeCloud::builder(REGION).cluster(CLUSTER).kubernetes("1.36");
+        let ec2 = described.network(network.number()).build()?;
+        let folder = control_plane.folder().to_owned();
+        let cloud: Arc<dyn Cloud> = Arc::new(ec2.clone());
+        let wire = Ec2Wire::start(cloud, Some(&folder.join("ec2-wire.log"))).await?;
+        let ccm = CloudController::start(client.clone(), ec2.clone());
+        let machines = folder.join("machines");
+        let defaults = SimulatorOptions::new(ec2.clone(), signer(&control_plane), machines, Programs::find()?);
+        let options = SimulatorOptions { real, eks: Some(Arc::clone(&eks)), ..defaults };
+        let simulator = NodeSimulator::start(options).await?;
+        let ports = Ports::choose()?;
+        let (gates, queue) = (String::new(), String::new());
+        Ok(Self {
+            control_plane,
+            client,
+            ec2,
+            wire,
+            eks,
+            simulator,
+            ccm,
+            controller: None,
+            gates,
+            queue,
+            ports,
+            _network: network,
+        })
+    }
+
+    /// Returns the folder with all logs.
+    pub fn folder(&self) -> &Path {
+        self.control_plane.folder()
+    }
+
+    /// Keeps the logs after the end.
+    pub fn keep_logs(&self) {
+        self.control_plane.keep_logs();
+    }
+
+    /// Sets the feature gates, such as `NodeOverlay=true`, of controllers that start from now on.
+    pub fn set_gates(&mut self, gates: &str) {
+        gates.clone_into(&mut self.gates);
+    }
+
+    /// Sets the interruption queue of controllers that start from now on; empty for none.
+    pub fn set_queue(&mut self, queue: &str) {
+        queue.clone_into(&mut self.queue);
+    }
+
+    /// Starts the controller, also after it was killed.
+    pub fn start_controller(&mut self) -> Result<()> {
+        let url = self.wire.url();
+        let aws = Aws { endpoint: &url, region: REGION, cluster: CLUSTER };
+        let mut command = controller::command(&self.control_plane, aws, self.ports)?;
+        command.env("FEATURE_GATES", &self.gates).env("INTERRUPTION_QUEUE", &self.queue).env("LOG_LEVEL", "debug");
+        self.controller = Some(Process::spawn("controller", command, &self.folder().join("controller.log"))?);
+        Ok(())
+    }
+
+    /// Kills the controller, as with `kill -9`.
+    pub fn kill_controller(&mut self) -> Result<()> {
+        let mut controller = self.controller.take().context("the controller does not run")?;
+        controller.kill().map(drop)
+    }
+
+    /// Stops the controller and reports whether its exit code was 0.
+    pub async fn stop_controller(&mut self) -> Result<bool> {
+        let mut controller = self.controller.take().context("the controller does not run")?;
+        Ok(controller.stop(STOP).await?.success())
+    }
+
+    /// Returns an error with the end of the controller's log if it is not running.
+    pub fn ensure_controller_runs(&mut self) -> Result<()> {
+        let controller = self.controller.as_mut().context("the controller does not run")?;
+        match controller.ended()? {
+            None => Ok(()),
+            Some(_) => anyhow::bail!("{}", controller.exit_report()),
+        }
+    }
+
+    /// Returns the address of the controller's probes.
+    pub fn probes(&self) -> String {
+        format!("127.0.0.1:{}", self.ports.probes)
+    }
+
+    /// Applies a manifest of the examples, such as `getting-started/nodepool.yaml`, as `kubectl apply` would.
+    pub async fn apply(&self, file: &str) -> Result<()> {
+        let path = examples().join(file);
+        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        for document in text.split("\n---\n") {
+            let value: serde_json::Value =
+                serde_saphyr::from_str(document).with_context(|| format!("{file} is not YAML"))?;
+            self.apply_value(value).await.with_context(|| format!("cannot apply {file}"))?;
+        }
+        Ok(())
+    }
+
+    /// Applies one object, as `kubectl apply` would.
+    ///
+    /// # Errors
+    /// Returns an error if the value is no object, or if the API server rejects it.
+    pub async fn apply_value(&self, value: serde_json::Value) -> Result<()> {
+        crate::apply(&self.client, value).await
+    }
+
+    /// Creates a ReplicaSet with one pod that requests this amount of CPU and nodes with these labels.
+    ///
+    /// # Errors
+    /// Returns an error if the API server rejects it.
+    pub async fn pod(&self, name: &str, cpu: &str, selector: serde_json::Value) -> Result<()> {
+        let app = json!({"app": name});
+        let replica_set = json!({
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "replicas": 1,
+                "selector": {"matchLabels": app},
+                "template": {"metadata": {"labels": app}, "spec": {
+                    "nodeSelector": selector,
+                    "terminationGracePeriodSeconds": 1,
+                    "containers": [{"name": "app", "image": "app", "resources": {"requests": {"cpu": cpu}}}],
+                }},
+            },
+        });
+        self.apply_value(replica_set).await
+    }
+
+    /// Returns the instances that are neither shutting down nor terminated.
+    #[must_use]
+    pub fn running_instances(&self) -> Vec<FakeInstance> {
+        let ended = |machine: &FakeInstance| matches!(machine.instance.state.as_str(), "terminated" | "shutting-down");
+        self.ec2.machines().into_iter().filter(|machine| !ended(machine)).collect()
+    }
+
+    /// Stops all components of the cluster.
+    pub async fn stop(mut self) -> Result<()> {
+        if let Some(mut controller) = self.controller.take() {
+            controller.stop(STOP).await?;
+        }
+        self.simulator.stop().await?;
+        self.ccm.stop().await;
+        drop(self.wire);
+        drop(self.client);
+        match Arc::try_unwrap(self.control_plane) {
+            Ok(control_plane) => control_plane.stop().await.map(drop),
+            // Another owner exists: dropping the last one ends the processes.
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")
+}
