@@ -5,13 +5,14 @@
 
 use tracing::{Span, info_span};
 
-/// Returns the span of an object: its kind as in a manifest, and its name, or `namespace/name`. The span of a NodeUsage is that of
-/// its Node, which has the same name.
+/// Returns the span of an object: its kind as in a manifest, and its name, or `namespace/name`. The span of a NodeUsage also has
+/// the key of its Node, which has the same name.
 #[must_use]
 pub fn object(kind: &str, name: &str) -> Span {
     match kind {
         "NodeClaim" => info_span!("object", nodeclaim = name),
-        "Node" | "NodeUsage" => info_span!("object", node = name),
+        "Node" => info_span!("object", node = name),
+        "NodeUsage" => info_span!("object", nodeusage = name, node = name),
         "NodePool" => info_span!("object", nodepool = name),
         "EC2NodeClass" => info_span!("object", nodeclass = name),
         "NodeOverlay" => info_span!("object", nodeoverlay = name),

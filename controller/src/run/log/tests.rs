@@ -160,6 +160,7 @@ fn span_of_each_work_item_has_the_key_of_its_kind() {
         (WorkItem::Node(name()), "node"),
         (WorkItem::Overlay(name()), "nodeoverlay"),
         (WorkItem::Buffer(name()), "capacitybuffer"),
+        (WorkItem::Usage(name()), "nodeusage"),
         (WorkItem::Usage(name()), "node"),
         (WorkItem::Move(name()), "replacements"),
     ];
