@@ -74,7 +74,10 @@ impl Leadership {
                 Ok(true) => return,
                 Ok(false) => {}
                 Err(error) => {
-                    log::warn!(error = daemon::error::chain(&error).as_str(); "failed to renew the lease, retrying");
+                    tracing::warn!(
+                        error = daemon::error::chain(&error).as_str(),
+                        "failed to renew the lease, retrying"
+                    );
                 }
             }
             tokio::time::sleep(RETRY).await;

@@ -5,6 +5,6 @@ use clap::Parser;
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let settings = controller::settings::Args::parse().settings();
-    daemon::log::install(settings.log_format, settings.log_level).map_err(anyhow::Error::msg)?;
+    controller::run::log::install(settings.log_format, settings.log_level).map_err(anyhow::Error::msg)?;
     controller::run::run(settings).await
 }

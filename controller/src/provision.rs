@@ -21,6 +21,7 @@ use planner::{Plan, PlanCache, ValidatedCommands, ValidatedPlan, Validation};
 use snapshot::{Input, SnapshotCache, SnapshotResult};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use crate::capacity::offerings::Offerings;
 use crate::informer::interruption::Notices;
@@ -34,6 +35,7 @@ use crate::state::index::Index;
 use crate::state::nominations::{self, SharedNominations};
 use crate::state::plan_results::{Generations, PlanResultStore, PlanResults};
 use crate::state::shared::Shared;
+use crate::state::span;
 use crate::write::writer::{Operation, Writer};
 use node_events::NodeGauges;
 use replan::{NextPass, ReplanTimer};
@@ -131,8 +133,12 @@ impl Provisioner {
         if !self.cluster.read(prepared) {
             return NextPass::UNSYNCED;
         }
-        let started = Instant::now();
         let now = self.cluster.now();
+        self.pass_at(now).instrument(span::plan(plan_id(now))).await
+    }
+
+    async fn pass_at(&self, now: Timestamp) -> NextPass {
+        let started = Instant::now();
         let (built, generations) =
             self.cluster.read(|index| (self.snapshot(index, now), Generations::from_index(index)));
         self.offerings.learn_pools(own_catalogues(&built));
@@ -167,12 +173,17 @@ impl Provisioner {
             metrics::ByReasonConsolidationType { reason: "", consolidation_type: "" },
             took.as_secs_f64(),
         );
-        log::debug!(snapshot_ms = snapshot_took.as_millis() as i64, total_ms = took.as_millis() as i64; "planned");
+        tracing::debug!(snapshot_ms = snapshot_took.as_millis() as i64, total_ms = took.as_millis() as i64, "planned");
         if !checked.findings.is_empty() {
             self.metrics.add(&metrics::PLAN_FINDINGS, NoLabels, 1.0);
             let kept = checked.sound.as_ref().map_or(0, |plan| plan.moves.len());
             let carried_out = if checked.sound.is_some() { "pods and earlier commands" } else { "nothing" };
-            log::error!(findings = finding_text(&checked.findings).as_str(), carried_out, kept; "plan validation failed");
+            tracing::error!(
+                findings = finding_text(&checked.findings).as_str(),
+                carried_out,
+                kept,
+                "plan validation failed"
+            );
         }
         let plan = checked.sound.map(Arc::new);
         let rest = plan.as_ref().and_then(|plan| Some((PlanCache::new(&built.snapshot, plan)?, Arc::clone(plan))));
@@ -281,8 +292,10 @@ impl Provisioner {
     /// Runs independent operations and logs `complaint` for each failure.
     async fn run_each(&self, steps: Vec<Operation>, complaint: &str) {
         for step in steps {
+            let span = step.span();
             if let Err(error) = self.writer.run(step).await {
-                log::warn!(error = daemon::error::chain(&error).as_str(); "{complaint}");
+                let error = daemon::error::chain(&error);
+                span.in_scope(|| tracing::warn!(error = error.as_str(), "{complaint}"));
             }
         }
     }
@@ -297,16 +310,19 @@ impl Provisioner {
                     metrics::ByReasonNodePool { reason: "provisioned", nodepool: &pool },
                     1.0,
                 );
-                log::info!(
-                    nodeclaim = name.as_str(), nodepool = pool.as_str(), pods = pods.len() as i64;
+                tracing::info!(
+                    nodeclaim = name.as_str(),
+                    nodepool = pool.as_str(),
+                    pods = pods.len() as i64,
                     "created nodeclaim"
                 );
                 self.promise(&pods, &name, now);
             }
             Err(error) => {
                 let error = daemon::error::chain(&error);
-                log::warn!(
-                    nodeclaim = name.as_str(), error = error.as_str();
+                tracing::warn!(
+                    nodeclaim = name.as_str(),
+                    error = error.as_str(),
                     "failed to create nodeclaim, retrying with the next plan"
                 );
             }

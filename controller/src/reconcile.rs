@@ -29,6 +29,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
+use tracing::Instrument as _;
 
 use crate::capacity::launch::Launcher;
 use crate::capacity::offerings::Offerings;
@@ -94,11 +95,13 @@ impl Reconciler {
             let work = self.cluster.queue.next().await;
             let Ok(permit) = Arc::clone(&workers).acquire_owned().await else { return };
             let this = Arc::clone(&self);
-            tokio::spawn(async move {
+            let span = work.span();
+            let reconcile = async move {
                 let next = this.reconcile(&work).await;
                 this.cluster.queue.done(work, next);
                 drop(permit);
-            });
+            };
+            tokio::spawn(reconcile.instrument(span));
         }
     }
 
@@ -118,17 +121,7 @@ impl Reconciler {
             WorkItem::Usage(name) => self.usage(name).await,
             WorkItem::Move(id) => self.disruptor.reconcile(id).await,
         };
-        result.unwrap_or_else(|error| self.failed(work, &error))
-    }
-
-    /// Requeues a failed reconcile. A conflict only means that another writer was faster: the watch delivers the newer version.
-    fn failed(&self, work: &WorkItem, error: &WriteError) -> QueueAction {
-        let (name, text) = (work.to_string(), daemon::error::chain(error));
-        match error.status() {
-            Some(404 | 409) => log::debug!(work = name.as_str(), error = text.as_str(); "conflict, requeued"),
-            _ => log::warn!(work = name.as_str(), error = text.as_str(); "reconcile failed, requeued"),
-        }
-        QueueAction::Retry
+        result.unwrap_or_else(|error| requeue(&error))
     }
 
     async fn class(&self, name: &str) -> Result<QueueAction, WriteError> {
@@ -174,7 +167,7 @@ impl Reconciler {
         let next = decision.next();
         let pool = view.claim.nodepool().to_owned();
         let (owner, registration) = (pool_uid(&view.claim), decision.registration);
-        let (disrupted, released) = (decision.disrupted, decision.released);
+        let (disrupted, initialized, released) = (decision.disrupted, decision.initialized, decision.released);
         if let Some(scope) = decision.short {
             self.offerings.interrupted(scope, self.cluster.now());
         }
@@ -186,16 +179,22 @@ impl Reconciler {
             self.cluster.queue.add(work);
         }
         if registration == Some(Registration::Good) {
+            tracing::info!(node = view.nodes.first().map(|node| node.name()), "registered nodeclaim");
             counters::registered(&self.metrics, &view.claim);
         }
         if let Some((owner, registration)) = owner.zip(registration) {
             self.registrations.record(&owner, registration);
             self.cluster.queue.add(WorkItem::Pool(pool.clone()));
         }
+        if initialized {
+            tracing::info!(node = view.nodes.first().map(|node| node.name()), "initialized nodeclaim");
+        }
         if let Some(reason) = disrupted {
+            tracing::info!(reason, "deleting nodeclaim");
             counters::disrupted(&self.metrics, &view.claim, reason);
         }
         if released {
+            tracing::info!("deleted nodeclaim");
             counters::claim_gone(&self.metrics, &view.claim, self.cluster.now());
         }
         Ok(next)
@@ -303,6 +302,16 @@ impl Reconciler {
             Some(_) => InstanceState::Alive,
         })
     }
+}
+
+/// Requeues a failed reconcile. A conflict only means that another writer was faster: the watch delivers the newer version.
+fn requeue(error: &WriteError) -> QueueAction {
+    let text = daemon::error::chain(error);
+    match error.status() {
+        Some(404 | 409) => tracing::debug!(error = text.as_str(), "conflict, requeued"),
+        _ => tracing::warn!(error = text.as_str(), "reconcile failed, requeued"),
+    }
+    QueueAction::Retry
 }
 
 /// Converts the result of a write into a reply for the drain.

@@ -1,5 +1,7 @@
 //! Assembly, start and orderly shutdown of the controller.
 
+pub mod log;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -19,6 +21,7 @@ use planner::CapacityType;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinSet;
+use tracing::Instrument as _;
 
 use crate::capacity::offerings::Offerings;
 use crate::capacity::{launch, memory_overhead, rate_limits};
@@ -46,6 +49,7 @@ use crate::state::cluster::Cluster;
 use crate::state::index::{Index, Indexed};
 use crate::state::plan_results::PlanResultStore;
 use crate::state::shared::Shared;
+use crate::state::span;
 use crate::write::events::{self, EventRecorder, ObjectReference};
 use crate::write::writer::Writer;
 
@@ -57,7 +61,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     // The program has no other TLS provider; a second installation would be a bug of ours.
     let _ = rustls::crypto::ring::default_provider().install_default();
     for sentence in &settings.unmet {
-        log::warn!("{sentence}");
+        tracing::warn!("{sentence}");
     }
     let config = Config::infer().await.context("no cluster configured: set KUBECONFIG, or run inside a cluster")?;
     let clients = clients(&config)?;
@@ -78,18 +82,15 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let known_market = Arc::clone(&probes.offerings);
     serve_admin(&settings, probes, &mut tasks).await?;
     watch_all(&clients.0, &cluster, settings.gates, &mut tasks);
-    tasks.spawn(events::send(clients.0.clone(), outgoing));
+    tasks.spawn(events::send(clients.0.clone(), outgoing).instrument(span::task("events")));
 
     let mut lease = lead(&settings, &config, &leading).await?;
     let offerings = Arc::new(offerings(&settings, &config, &clients.0, Arc::clone(&cloud)).await?);
     known_market.get_or_init(|| Arc::clone(&offerings));
-    tasks.spawn(Arc::clone(&offerings).refresh_for_ever(Arc::clone(&cluster)));
-    tasks.spawn(cluster_info::follow_version(
-        settings.clone(),
-        clients.0.clone(),
-        Arc::clone(&offerings),
-        Arc::clone(&cluster),
-    ));
+    tasks.spawn(Arc::clone(&offerings).refresh_for_ever(Arc::clone(&cluster)).instrument(span::task("instance types")));
+    let version =
+        cluster_info::follow_version(settings.clone(), clients.0.clone(), Arc::clone(&offerings), Arc::clone(&cluster));
+    tasks.spawn(version.instrument(span::task("cluster version")));
     follow_market(&settings, &clients.0, &cluster, &offerings, &metrics, &mut tasks);
     let client = clients.0.clone();
     let writer = Writer::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
@@ -139,10 +140,12 @@ fn follow_market(
 ) {
     for capacity_type in [CapacityType::OnDemand, CapacityType::Spot] {
         let (cluster, metrics) = (Arc::clone(cluster), Arc::clone(metrics));
-        tasks.spawn(Arc::clone(offerings).follow_prices(capacity_type, settings.isolated_vpc, cluster, metrics));
+        let prices = Arc::clone(offerings).follow_prices(capacity_type, settings.isolated_vpc, cluster, metrics);
+        tasks.spawn(prices.instrument(span::task("prices")));
     }
     let namespace = settings.namespace.clone();
-    tasks.spawn(memory_overhead::follow(client.clone(), namespace, Arc::clone(cluster), Arc::clone(offerings)));
+    let memory = memory_overhead::follow(client.clone(), namespace, Arc::clone(cluster), Arc::clone(offerings));
+    tasks.spawn(memory.instrument(span::task("memory overhead")));
 }
 
 /// Returns one client for everything, and one for evictions that must not retry by itself.
@@ -188,7 +191,8 @@ struct Kinds<'a> {
 impl Kinds<'_> {
     fn watch<K: Indexed + DeserializeOwned>(&mut self, wanted: bool) {
         if wanted {
-            self.tasks.spawn(watch::watch::<K>(self.client.clone(), Arc::clone(self.cluster)));
+            let watch = watch::watch::<K>(self.client.clone(), Arc::clone(self.cluster));
+            self.tasks.spawn(watch.instrument(span::task("watch")));
         } else {
             self.cluster.change(|index| {
                 index.do_without::<K>();
@@ -211,11 +215,13 @@ fn listen(settings: &Settings, sources: &NoticeSources<'_>, tasks: &mut JoinSet<
     let NoticeSources { cluster, offerings, notices, metrics } = sources;
     let all = || (Arc::clone(cluster), Arc::clone(offerings), Arc::clone(notices), Arc::clone(metrics));
     let (cluster, offerings, notices, metrics) = all();
-    tasks.spawn(status_checks::watch_for_ever(cluster, offerings, notices, metrics));
+    let checks = status_checks::watch_for_ever(cluster, offerings, notices, metrics);
+    tasks.spawn(checks.instrument(span::task("status checks")));
     if let Some(queue) = settings.interruption_queue.clone() {
         let (cluster, offerings, notices, metrics) = all();
         let controller = lease_object(settings);
-        tasks.spawn(Arc::new(Listener { queue, controller, cluster, offerings, notices, metrics }).run());
+        let listener = Arc::new(Listener { queue, controller, cluster, offerings, notices, metrics });
+        tasks.spawn(listener.run().instrument(span::task("interruption queue")));
     }
 }
 
@@ -236,13 +242,13 @@ async fn lead(settings: &Settings, config: &Config, leading: &AtomicBool) -> any
     if let Some(name) = settings.lease.clone() {
         let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "kerf-controller".to_owned());
         let life = format!("{host}_{}_{}", std::process::id(), Timestamp::now().as_nanosecond());
-        log::info!("waiting for the lease");
+        tracing::info!("waiting for the lease");
         let mut keeper = Keeper::start(config.clone(), name, life).context("cannot start the thread of the lease")?;
         keeper.acquired().await.context("the thread of the lease ended")?;
         lease = Some(keeper);
     }
     leading.store(true, Ordering::Release);
-    log::info!("leading");
+    tracing::info!("leading");
     Ok(lease)
 }
 
@@ -255,7 +261,8 @@ async fn until_the_end(lease: Option<&mut Keeper>) -> anyhow::Result<()> {
     };
     tokio::select! {
         signal = daemon::signal::stopped() => {
-            log::info!(signal = signal.context("cannot install signal handlers")?; "stopping");
+            let signal = signal.context("cannot install signal handlers")?;
+            tracing::info!(signal, "stopping");
             Ok(())
         }
         () = lost => anyhow::bail!("lost the lease to another replica"),

@@ -7,3 +7,4 @@ pub mod plan_results;
 pub mod pod_decisions;
 pub mod registration_health;
 pub mod shared;
+pub mod span;

@@ -287,8 +287,10 @@ impl Launcher {
                 let learned = verdict.shortages.iter().any(|scope| scopes.contains(scope));
                 let served = cloud::launch::served(&answer, &open.choice.within());
                 self.offerings.end_launch(&Token::read(token), &answer, &served, verdict.shortages, now);
-                log::info!(
-                    token = token, asked = open.request.target, launched = answer.instances.len() as i64, refused = answer.errors.len() as i64;
+                tracing::info!(
+                    asked = open.request.target,
+                    launched = answer.instances.len(),
+                    refused = answer.errors.len(),
                     "CreateFleet returned"
                 );
                 let instances = Arc::new(outcome::instances(&answer, &open.request, &open.choice));
@@ -307,10 +309,7 @@ impl Launcher {
         let doubt = self.doubt(token, error);
         if error.may_have_launched() || error.cause().kind == cloud::ErrorKind::Throttled {
             let text = daemon::error::chain(error);
-            log::warn!(
-                token = token, error = text.as_str();
-                "CreateFleet did not return, retrying with the same client token"
-            );
+            tracing::warn!(error = text.as_str(), "CreateFleet did not return, retrying with the same client token");
             for claim in &claims {
                 self.writer.run_all(outcome::failed(claim, &failure, now)).await?;
             }
@@ -387,7 +386,13 @@ impl Launcher {
         let Some(labelled) = self.cluster.read(find) else { return Ok(()) };
         self.writer.run(outcome::launched(&labelled, &parts, self.cluster.now())).await?;
         let (name, id, kind) = (claim.name.as_str(), instance.id.as_str(), instance.instance_type.as_str());
-        log::info!(nodeclaim = name, instance_id = id, instance_type = kind, zone = instance.zone.as_str(); "launched nodeclaim");
+        tracing::info!(
+            nodeclaim = name,
+            instance_id = id,
+            instance_type = kind,
+            zone = instance.zone.as_str(),
+            "launched nodeclaim"
+        );
         Ok(())
     }
 

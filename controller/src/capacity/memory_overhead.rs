@@ -80,8 +80,9 @@ async fn restore(api: &Api<ConfigMap>, offerings: &Offerings) {
     let text = match api.get_opt(NAME).await {
         Ok(found) => found.and_then(|map| map.data?.remove(KEY)),
         Err(error) => {
-            log::warn!(
-                configmap = NAME, error = daemon::error::chain(&error).as_str();
+            tracing::warn!(
+                configmap = NAME,
+                error = daemon::error::chain(&error).as_str(),
                 "failed to read the memory overhead, measuring again"
             );
             return;
@@ -91,8 +92,9 @@ async fn restore(api: &Api<ConfigMap>, offerings: &Offerings) {
     match LearnedMemory::read(&text) {
         Ok(memory) => offerings.restore_memory(memory),
         Err(error) => {
-            log::warn!(
-                configmap = NAME, error = error.to_string().as_str();
+            tracing::warn!(
+                configmap = NAME,
+                error = error.to_string().as_str(),
                 "memory overhead is invalid, measuring again"
             );
         }
@@ -107,8 +109,9 @@ async fn keep(api: &Api<ConfigMap>, offerings: &Offerings, now: Timestamp) -> bo
     });
     let written = api.patch(NAME, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&map)).await;
     if let Err(error) = &written {
-        log::warn!(
-            configmap = NAME, error = daemon::error::chain(error).as_str();
+        tracing::warn!(
+            configmap = NAME,
+            error = daemon::error::chain(error).as_str(),
             "failed to write the memory overhead, retrying"
         );
     }

@@ -189,7 +189,7 @@ impl Offerings {
         loop {
             match self.refresh().await {
                 Ok(types) => {
-                    log::info!(types = types as i64; "loaded instance types and zones");
+                    tracing::info!(types = types as i64, "loaded instance types and zones");
                     delays.reset();
                     let classes: Vec<String> = cluster.read(|index| index.classes.keys().cloned().collect());
                     classes.into_iter().for_each(|name| cluster.queue.add(WorkItem::Class(name)));
@@ -197,8 +197,8 @@ impl Offerings {
                     tokio::time::sleep(REFRESH).await;
                 }
                 Err(error) => {
-                    log::warn!(
-                        error = daemon::error::chain(&error).as_str();
+                    tracing::warn!(
+                        error = daemon::error::chain(&error).as_str(),
                         "failed to load instance types, retrying"
                     );
                     tokio::time::sleep(delays.next_delay()).await;

@@ -53,9 +53,10 @@ impl PeriodicTask for DriftDetection {
         operations.extend(cluster.read(|index| reservations::decide(index, &instances)));
         for operation in operations {
             // The NodeClaim has changed or is deleted: the next comparison handles it.
+            let span = operation.span();
             if let Err(error) = writer.run(operation).await {
                 let error = daemon::error::chain(&error);
-                log::debug!(error = error.as_str(); "failed to update the Drifted condition");
+                span.in_scope(|| tracing::debug!(error = error.as_str(), "failed to update the Drifted condition"));
             }
         }
         Ok(EVERY)
@@ -113,7 +114,7 @@ fn compare(claim: &NodeClaim, class: &EC2NodeClass, world: &DriftContext<'_>, no
     match cloud::nodeclass::drift(claim, class, instance, group) {
         Ok(drift) => Some(drift),
         Err(untold) => {
-            log::debug!("{untold}");
+            tracing::debug!(nodeclaim = untold.claim.as_str(), reason = untold.what, "drift is unknown");
             None
         }
     }

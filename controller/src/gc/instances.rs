@@ -52,10 +52,13 @@ impl PeriodicTask for GarbageCollection {
             operations.extend(unused_templates(cluster, offerings, cluster.now()).await);
         }
         for operation in operations {
-            log::info!(operation = operation.name(); "deleting orphaned resource");
+            let span = operation.span();
+            span.in_scope(|| tracing::info!(operation = operation.name(), "deleting orphaned resource"));
             if let Err(error) = writer.run(operation).await {
                 let error = daemon::error::chain(&error);
-                log::warn!(error = error.as_str(); "failed to delete orphaned resource, retrying");
+                span.in_scope(|| {
+                    tracing::warn!(error = error.as_str(), "failed to delete orphaned resource, retrying")
+                });
             }
         }
         Ok(if self.runs < EARLY_RUNS { EARLY } else { LATER })
@@ -75,7 +78,7 @@ pub async fn unused_templates(cluster: &Cluster, offerings: &Offerings, now: Tim
         }
         Err(error) => {
             let error = daemon::error::chain(&error);
-            log::warn!(error = error.as_str(); "failed to list launch templates, retrying");
+            tracing::warn!(error = error.as_str(), "failed to list launch templates, retrying");
             Vec::new()
         }
     }

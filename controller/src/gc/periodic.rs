@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cloud::CloudError;
+use tracing::Instrument as _;
 
 use crate::capacity::offerings::Offerings;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
+use crate::state::span;
 use crate::write::writer::Writer;
 
 /// Everything that a periodic task reads and writes. Cheap to clone; clones share the state.
@@ -32,8 +34,12 @@ pub trait PeriodicTask: Send {
     fn run(&mut self, context: &TaskContext) -> impl Future<Output = Result<Duration, CloudError>> + Send;
 }
 
-/// Runs the task forever.
-pub async fn run_for_ever<T: PeriodicTask>(mut task: T, context: TaskContext) {
+/// Runs the task forever, in a span with its name.
+pub async fn run_for_ever<T: PeriodicTask>(task: T, context: TaskContext) {
+    repeat(task, context).instrument(span::task(T::NAME)).await;
+}
+
+async fn repeat<T: PeriodicTask>(mut task: T, context: TaskContext) {
     let mut pause = T::FIRST_PAUSE;
     loop {
         tokio::time::sleep(pause).await;
@@ -44,7 +50,7 @@ pub async fn run_for_ever<T: PeriodicTask>(mut task: T, context: TaskContext) {
             Ok(next) => pause = next,
             Err(error) => {
                 let error = daemon::error::chain(&error);
-                log::warn!(task = T::NAME, error = error.as_str(); "periodic task failed, retrying");
+                tracing::warn!(error = error.as_str(), "periodic task failed, retrying");
             }
         }
     }

@@ -34,11 +34,16 @@ impl PeriodicTask for ProfileCollection {
         let found = offerings.cloud().instance_profiles(&path).await?;
         let used = cluster.read(|index| used(index, offerings));
         for profile in self.unused.sweep(&found, &used, cluster.now()) {
-            log::info!(profile = profile.name.as_str(); "deleting unused instance profile");
+            let name = profile.name.clone();
+            tracing::info!(profile = name.as_str(), "deleting unused instance profile");
             let steps = nodeclass::removal(profile).into_iter().map(Operation::Profile).collect();
             if let Err(error) = writer.run_all(steps).await {
                 let error = daemon::error::chain(&error);
-                log::warn!(error = error.as_str(); "failed to delete orphaned resource, retrying");
+                tracing::warn!(
+                    profile = name.as_str(),
+                    error = error.as_str(),
+                    "failed to delete orphaned resource, retrying"
+                );
             }
         }
         Ok(EVERY)

@@ -40,7 +40,7 @@ impl PeriodicTask for Tagging {
             let Some(instance) = claim.provider_id().and_then(|id| known.get(id)) else { continue };
             if let Err(error) = tag(writer, decide(&claim, instance, &offerings.settings().cluster_name)).await {
                 let (name, error) = (claim.metadata.name.as_deref().unwrap_or_default(), daemon::error::chain(&error));
-                log::warn!(nodeclaim = name, error = error.as_str(); "failed to tag instance, retrying");
+                tracing::warn!(nodeclaim = name, error = error.as_str(), "failed to tag instance, retrying");
             }
         }
         Ok(EVERY)

@@ -41,7 +41,7 @@ pub async fn describe(
         match cloud.cluster(&settings.cluster_name).await {
             Ok(found) => return Ok(Some(found)),
             Err(error) if is_passing(&error) => {
-                log::warn!(error = daemon::error::chain(&error).as_str(); "eks:DescribeCluster failed, retrying");
+                tracing::warn!(error = daemon::error::chain(&error).as_str(), "eks:DescribeCluster failed, retrying");
                 tokio::time::sleep(delays.next_delay()).await;
             }
             Err(error) if settings.cluster_endpoint.is_empty() || !has_ca => {
@@ -54,8 +54,8 @@ pub async fn describe(
                 });
             }
             Err(error) => {
-                log::warn!(
-                    error = daemon::error::chain(&error).as_str();
+                tracing::warn!(
+                    error = daemon::error::chain(&error).as_str(),
                     "eks:DescribeCluster failed: allow it, or set CLUSTER_CIDR, which EC2NodeClasses of family AL2023 need"
                 );
                 return Ok(None);
@@ -90,12 +90,12 @@ pub async fn follow_version(settings: Settings, client: Client, offerings: Arc<O
         };
         match found {
             Ok(version) if offerings.follow(&version) => {
-                log::info!(version = version.as_str(); "cluster version changed");
+                tracing::info!(version = version.as_str(), "cluster version changed");
                 let classes: Vec<String> = cluster.read(|index| index.classes.keys().cloned().collect());
                 classes.into_iter().for_each(|name| cluster.queue.add(WorkItem::Class(name)));
             }
             Ok(_) => {}
-            Err(error) => log::warn!(error = format!("{error:#}").as_str(); "cluster version is unknown"),
+            Err(error) => tracing::warn!(error = format!("{error:#}").as_str(), "cluster version is unknown"),
         }
     }
 }

@@ -33,8 +33,9 @@ where
         match event {
             Ok(event) => take::<K>(&cluster, event, &mut relist),
             Err(error) => {
-                log::warn!(
-                    kind = K::plural(&()).as_ref(), error = daemon::error::chain(&error).as_str();
+                tracing::warn!(
+                    kind = &*K::kind(&()),
+                    error = daemon::error::chain(&error).as_str(),
                     "watch failed, retrying"
                 );
             }
@@ -69,13 +70,10 @@ fn put<K: Indexed + Debug>(cluster: &Cluster, object: Guarded<K>, live: bool) {
         Ok(object) => cluster.change(|index| index.apply(object, cluster.now(), live)),
         Err(Malformed { metadata, error }) => {
             let kind = K::kind(&());
-            let name = metadata.name.clone().unwrap_or_default();
-            log::error!(
-                kind = kind.as_ref(), name = name.as_str(), error = error.as_str();
-                "ignored an invalid object"
-            );
+            let object = ObjectReference::new(K::api_version(&()).as_ref(), kind.as_ref(), &metadata);
+            object.span().in_scope(|| tracing::error!(error = error.as_str(), "ignored an invalid object"));
             cluster.notes.publish(Event::warning(
-                ObjectReference::new(K::api_version(&()).as_ref(), kind.as_ref(), &metadata),
+                object,
                 api::reason::MALFORMED_OBJECT,
                 format!("this {kind} is invalid and ignored: {error}"),
             ));

@@ -9,9 +9,11 @@ use std::thread;
 use kube::{Client, Config};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
+use tracing::Instrument as _;
 
 use super::Leadership;
 use crate::settings::LeaseName;
+use crate::state::span;
 
 /// Handle of the thread that keeps the lease.
 pub struct Keeper {
@@ -36,8 +38,8 @@ impl Keeper {
             let client = match Client::try_from(config) {
                 Ok(client) => client,
                 Err(error) => {
-                    return log::error!(
-                        error = daemon::error::chain(&error).as_str();
+                    return tracing::error!(
+                        error = daemon::error::chain(&error).as_str(),
                         "cannot create the client of the lease"
                     );
                 }
@@ -58,6 +60,7 @@ impl Keeper {
                 }
             }
         };
+        let keep = keep.instrument(span::task("lease"));
         thread::Builder::new().name("lease".to_owned()).spawn(move || runtime.block_on(keep))?;
         Ok(Self { acquired, lost, release, released })
     }

@@ -94,6 +94,8 @@ pub struct NodeClaimDecision {
     pub disrupted: Option<&'static str>,
     /// Result of the launch, if this decision ends it.
     pub registration: Option<Registration>,
+    /// True if the decision ends the initialization.
+    pub initialized: bool,
     /// Offering or reservation that becomes unavailable.
     pub short: Option<Scope>,
     /// True if the last operation removes the NodeClaim.

@@ -96,8 +96,9 @@ async fn complete_profile(
 ) -> Result<(), WriteError> {
     for step in std::mem::take(&mut resolution.profile_steps) {
         offerings.memory().forget_profile(step.profile());
-        log::info!(
-            ec2nodeclass = resolution.class.name.as_str(), profile = step.profile();
+        tracing::info!(
+            nodeclass = resolution.class.name.as_str(),
+            profile = step.profile(),
             "updating instance profile"
         );
         match writer.run(Operation::Profile(step)).await {

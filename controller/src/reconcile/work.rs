@@ -1,6 +1,9 @@
 //! Work items: one key for each object, so that ten changes of a node are one reconcile.
 
+use tracing::{Span, info_span};
+
 use crate::provision::batcher::PlanTrigger;
+use crate::state::span;
 
 /// Object to reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,19 +30,21 @@ pub enum WorkItem {
     Move(String),
 }
 
-impl std::fmt::Display for WorkItem {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl WorkItem {
+    /// Returns the span of the log for a reconcile of this item.
+    #[must_use]
+    pub fn span(&self) -> Span {
         match self {
-            Self::Class(name) => write!(out, "ec2nodeclass/{name}"),
-            Self::Pool(name) => write!(out, "nodepool/{name}"),
-            Self::Claim(name) => write!(out, "nodeclaim/{name}"),
-            Self::Gather => write!(out, "gather"),
-            Self::Launch(token) => write!(out, "launch/{token}"),
-            Self::Node(name) => write!(out, "node/{name}"),
-            Self::Overlay(name) => write!(out, "nodeoverlay/{name}"),
-            Self::Buffer(key) => write!(out, "capacitybuffer/{key}"),
-            Self::Usage(name) => write!(out, "nodeusage/{name}"),
-            Self::Move(id) => write!(out, "move/{id}"),
+            Self::Class(name) => span::object("EC2NodeClass", name),
+            Self::Pool(name) => span::object("NodePool", name),
+            Self::Claim(name) => span::object("NodeClaim", name),
+            Self::Gather => span::task("gather"),
+            Self::Launch(token) => info_span!("launch", token),
+            Self::Node(name) => span::object("Node", name),
+            Self::Overlay(name) => span::object("NodeOverlay", name),
+            Self::Buffer(key) => span::object("CapacityBuffer", key),
+            Self::Usage(name) => span::object("NodeUsage", name),
+            Self::Move(id) => info_span!("command", replacements = id),
         }
     }
 }

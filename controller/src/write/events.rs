@@ -16,6 +16,9 @@ use kube::{Client, Resource};
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
+use tracing::Span;
+
+use crate::state::span;
 
 /// Karpenter's default interval between equal events.
 const SILENCE: Duration = Duration::from_secs(120);
@@ -86,6 +89,15 @@ impl ObjectReference {
     pub fn to<K: Resource<DynamicType = ()>>(object: &K) -> Self {
         Self::new(K::api_version(&()).as_ref(), K::kind(&()).as_ref(), object.meta())
     }
+
+    /// Returns the span of the log for this object.
+    #[must_use]
+    pub fn span(&self) -> Span {
+        match &self.namespace {
+            Some(namespace) => span::object(&self.kind, &format!("{namespace}/{}", self.name)),
+            None => span::object(&self.kind, &self.name),
+        }
+    }
 }
 
 /// Event of an object.
@@ -108,6 +120,12 @@ impl Event {
     #[must_use]
     pub fn warning(object: ObjectReference, reason: &'static str, message: String) -> Self {
         Self { object, warning: true, reason, message }
+    }
+
+    /// Returns the object.
+    #[must_use]
+    pub fn object(&self) -> &ObjectReference {
+        &self.object
     }
 
     /// Returns the reason.
@@ -159,7 +177,9 @@ pub async fn send(client: Client, mut notes: UnboundedReceiver<Event>) {
         let namespace = note.object.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
         let api: Api<corev1::Event> = Api::namespaced(client.clone(), namespace);
         if let Err(error) = api.create(&PostParams::default(), &event(&note, jiff::Timestamp::now())).await {
-            log::debug!(reason = note.reason, error = daemon::error::chain(&error).as_str(); "failed to create event");
+            let error = daemon::error::chain(&error);
+            let write = || tracing::debug!(reason = note.reason, error = error.as_str(), "failed to create event");
+            note.object.span().in_scope(write);
         }
     }
 }

@@ -19,10 +19,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::sync::Semaphore;
+use tracing::{Span, info_span};
 
 use crate::metrics;
 use crate::state::cluster::Cluster;
 use crate::state::index::Indexed;
+use crate::state::span;
 use crate::write::events::Event;
 
 /// Maximum number of concurrent nominations of one operation.
@@ -86,6 +88,20 @@ pub enum Target {
     },
     /// A NodeUsage by name.
     Usage(String),
+}
+
+impl Target {
+    fn span(&self) -> Span {
+        match self {
+            Self::Claim(name) => span::object("NodeClaim", name),
+            Self::Pool(name) => span::object("NodePool", name),
+            Self::Class(name) => span::object("EC2NodeClass", name),
+            Self::Node(name) => span::object("Node", name),
+            Self::Overlay(name) => span::object("NodeOverlay", name),
+            Self::Buffer { namespace, name } => span::object("CapacityBuffer", &format!("{namespace}/{name}")),
+            Self::Usage(name) => span::object("NodeUsage", name),
+        }
+    }
 }
 
 /// Pod, identified by name and UID.
@@ -328,7 +344,7 @@ impl Writer {
             Ok(patched) => self.remember(patched),
             Err(error) => {
                 let (pod, error) = (format!("{}/{}", pod.namespace, pod.name), daemon::error::chain(&error));
-                log::debug!(pod = pod.as_str(), node, error = error.as_str(); "failed to set nominatedNodeName");
+                tracing::debug!(pod = pod.as_str(), node, error = error.as_str(), "failed to set nominatedNodeName");
             }
         }
     }
@@ -382,6 +398,23 @@ fn gone_is_fine(result: Result<(), cloud::CloudError>) -> Result<(), WriteError>
 }
 
 impl Operation {
+    /// Returns the span of the log for the object of the operation.
+    #[must_use]
+    pub fn span(&self) -> Span {
+        match self {
+            Self::CreateClaim(claim) => span::object("NodeClaim", claim.metadata.name.as_deref().unwrap_or_default()),
+            Self::Patch(target, _) | Self::PatchStatus(target, _) | Self::Delete(target, _) => target.span(),
+            Self::PatchPod(pod, _) | Self::ResizePod(pod, _) | Self::Evict(pod, _) | Self::DeletePod(pod, _) => {
+                span::object("Pod", &format!("{}/{}", pod.namespace, pod.name))
+            }
+            Self::Expect(_, node) => span::object("Node", node),
+            Self::Terminate(instance) | Self::Tag(instance, _) => info_span!("instance", instance_id = instance),
+            Self::DeleteLaunchTemplate(template) => info_span!("launch template", launch_template = template),
+            Self::Profile(step) => info_span!("instance profile", profile = step.profile()),
+            Self::Note(event) => event.object().span(),
+        }
+    }
+
     /// Returns the name of the operation in metrics and logs.
     #[must_use]
     pub fn name(&self) -> &'static str {

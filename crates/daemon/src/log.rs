@@ -38,18 +38,23 @@ impl std::str::FromStr for Format {
 /// # Errors
 /// Returns a sentence if journald refuses the connection or a logger is already installed.
 pub fn install(format: Format, level: LevelFilter) -> Result<(), String> {
+    log::set_boxed_logger(destination(format)?).map_err(|error| error.to_string())?;
     log::set_max_level(level);
-    let installed = match format {
+    Ok(())
+}
+
+/// Returns the destination of records in this format, without installing it.
+///
+/// # Errors
+/// Returns a sentence if journald refuses the connection.
+pub fn destination(format: Format) -> Result<Box<dyn Log>, String> {
+    Ok(match format {
         Format::Auto if connected_to_journal() => {
-            return JournalLog::new()
-                .map_err(|error| format!("cannot connect to the journal: {error}"))?
-                .install()
-                .map_err(|error| error.to_string());
+            Box::new(JournalLog::new().map_err(|error| format!("cannot connect to the journal: {error}"))?)
         }
-        Format::Auto | Format::Text => log::set_logger(&TextLog),
-        Format::Json => log::set_logger(&JsonLog),
-    };
-    installed.map_err(|error| error.to_string())
+        Format::Auto | Format::Text => Box::new(TextLog),
+        Format::Json => Box::new(JsonLog),
+    })
 }
 
 /// Libraries that log every byte at level debug, which is meant for Kerf's own records.
@@ -98,7 +103,9 @@ fn write_line(mut out: impl Write, line: &str) {
     let _ = writeln!(out, "{line}");
 }
 
-fn json_line(record: &Record<'_>, time: &str) -> String {
+/// Returns the record as one JSON object in one line, as [`Format::Json`] prints it.
+#[must_use]
+pub fn json_line(record: &Record<'_>, time: &str) -> String {
     let mut fields = Fields::default();
     fields.0.insert("level".to_owned(), record.level().as_str().into());
     fields.0.insert("time".to_owned(), time.into());
@@ -131,7 +138,8 @@ impl<'kvs> VisitSource<'kvs> for Fields {
             (None, Some(flag)) => flag.into(),
             (None, None) => value.to_string().into(),
         };
-        self.0.insert(key.to_string(), json);
+        // The keys of the line itself come first: a library may have a field of the same name.
+        self.0.entry(key.to_string()).or_insert(json);
         Ok(())
     }
 }
@@ -165,6 +173,15 @@ mod tests {
                     "message": "cordoned", "node": "ip-10-0-0-1", "pods": 3})
             );
         });
+    }
+
+    #[test]
+    fn json_line_keeps_its_message_when_a_field_is_named_message() {
+        let facts = [("message", "4711"), ("pod", "web/a")];
+        let facts: &[(&str, &str)] = &facts;
+        let line = json_line(&Record::builder().args(format_args!("evicted")).key_values(&facts).build(), "now");
+        let value: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
+        assert_eq!((value["message"].as_str(), value["pod"].as_str()), (Some("evicted"), Some("web/a")));
     }
 
     #[test]

@@ -36,15 +36,17 @@ impl Offerings {
         let region = &self.settings.region;
         self.tell_prices(&metrics);
         if capacity_type == CapacityType::OnDemand && !cloud::types::prices::has_pricing_api(region, isolated_network) {
-            log::info!(
-                region = region.as_str(), table = EMBEDDED_REGION;
+            tracing::info!(
+                region = region.as_str(),
+                table = EMBEDDED_REGION,
                 "no Pricing API in this partition, using embedded on-demand prices"
             );
             return;
         }
         if capacity_type == CapacityType::OnDemand {
-            log::info!(
-                region = region.as_str(), table = EMBEDDED_REGION;
+            tracing::info!(
+                region = region.as_str(),
+                table = EMBEDDED_REGION,
                 "using embedded on-demand prices until AWS returns those of the region"
             );
         }
@@ -59,8 +61,10 @@ impl Offerings {
             );
             let wait = match answer {
                 Ok(learned) => {
-                    log::info!(
-                        capacity_type = name, prices = learned.reported as i64, changed = learned.changed as i64;
+                    tracing::info!(
+                        capacity_type = name,
+                        prices = learned.reported as i64,
+                        changed = learned.changed as i64,
                         "loaded prices"
                     );
                     if learned.changed > 0 {
@@ -69,8 +73,9 @@ impl Offerings {
                     schedule.after_answer()
                 }
                 Err(error) => {
-                    log::warn!(
-                        capacity_type = name, error = daemon::error::chain(&error).as_str();
+                    tracing::warn!(
+                        capacity_type = name,
+                        error = daemon::error::chain(&error).as_str(),
                         "failed to update prices, keeping the last ones, retrying"
                     );
                     schedule.after_failure()

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tracing::Instrument as _;
 
 use super::message::{Message, parse};
 use super::{Notice, NoticeKind, Notices};
@@ -104,7 +105,7 @@ impl Listener {
         let state = Arc::new(QueueState::default());
         let mut receivers = JoinSet::new();
         for _ in 0..RECEIVERS {
-            receivers.spawn(Arc::clone(&self).receive(Arc::clone(&state)));
+            receivers.spawn(Arc::clone(&self).receive(Arc::clone(&state)).in_current_span());
         }
         while receivers.join_next().await.is_some() {}
     }
@@ -138,7 +139,7 @@ impl Listener {
 
     fn works(&self, state: &QueueState) {
         if state.turns_to("") {
-            log::info!(queue = self.queue.as_str(); "receiving from the interruption queue");
+            tracing::info!(queue = self.queue.as_str(), "receiving from the interruption queue");
             let message = format!("receiving from the interruption queue {}", self.queue);
             self.record(Event::normal(self.controller.clone(), reason::INTERRUPTION_QUEUE_READABLE, message));
         }
@@ -158,7 +159,7 @@ impl Listener {
             _ => "retrying",
         };
         let (queue, text) = (self.queue.as_str(), daemon::error::chain(error));
-        log::error!(queue, error = text.as_str(), cure; "failed to receive from the interruption queue");
+        tracing::error!(queue, error = text.as_str(), cure, "failed to receive from the interruption queue");
         let message = format!(
             "cannot receive from the interruption queue {queue}: {text}; {cure}; agents still \
                                receive notices from IMDS"
@@ -188,7 +189,7 @@ impl Listener {
             }
             Err(error) => {
                 let error = daemon::error::chain(&error);
-                log::warn!(error = error.as_str(); "failed to delete messages, they will be received again");
+                tracing::warn!(error = error.as_str(), "failed to delete messages, they will be received again");
             }
         }
     }
@@ -203,8 +204,9 @@ impl Listener {
                     metrics::ByMessageType { message_type: "malformed" },
                     1.0,
                 );
-                log::warn!(
-                    message = message.id.as_str(), error = error.as_str();
+                tracing::warn!(
+                    message_id = message.id.as_str(),
+                    error = error.as_str(),
                     "dropped an invalid message of the interruption queue"
                 );
                 return true;
@@ -224,7 +226,7 @@ impl Listener {
     }
 
     fn post(&self, claim: String, notice: Notice) -> oneshot::Receiver<()> {
-        log::info!(nodeclaim = claim.as_str(), kind = notice.kind.as_str(); "received an interruption notice");
+        tracing::info!(nodeclaim = claim.as_str(), notice = notice.kind.as_str(), "received an interruption notice");
         let answer = self.notices.post(&claim, notice);
         self.cluster.queue.add(WorkItem::Claim(claim));
         answer

@@ -97,15 +97,16 @@ pub async fn watch_for_ever(
             Ok(statuses) => statuses,
             Err(error) if error.kind == Failure::Unauthorized => {
                 let error = daemon::error::chain(&error);
-                log::error!(
-                    error = error.as_str(), cure = "allow ec2:DescribeInstanceStatus and restart";
+                tracing::error!(
+                    error = error.as_str(),
+                    cure = "allow ec2:DescribeInstanceStatus and restart",
                     "instance status checks are disabled: ec2:DescribeInstanceStatus is not allowed"
                 );
                 return;
             }
             Err(error) => {
                 let error = daemon::error::chain(&error);
-                log::warn!(error = error.as_str(); "failed to describe instance statuses, retrying");
+                tracing::warn!(error = error.as_str(), "failed to describe instance statuses, retrying");
                 continue;
             }
         };
@@ -115,8 +116,10 @@ pub async fn watch_for_ever(
         count(&found, &mut counted, &metrics);
         for finding in found {
             let Some(notice) = finding.notice(now) else { continue };
-            log::info!(
-                nodeclaim = finding.claim.as_str(), instance_id = finding.instance.as_str(), kind = notice.kind.as_str();
+            tracing::info!(
+                nodeclaim = finding.claim.as_str(),
+                instance_id = finding.instance.as_str(),
+                notice = notice.kind.as_str(),
                 "instance failed its EC2 status check"
             );
             // Nothing waits for the receiver: the next request finds the NodeClaim deleting, or posts the notice again.

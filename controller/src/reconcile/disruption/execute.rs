@@ -6,7 +6,7 @@ use std::sync::Arc;
 use daemon::metric::Metrics;
 use parking_lot::Mutex;
 
-use super::{CommandEnd, CommandKind, DisruptionCommand, begin, decide, named, view};
+use super::{CommandEnd, CommandKind, DisruptionCommand, begin, decide, view};
 use crate::metrics::counters;
 use crate::reconcile::queue::QueueAction;
 use crate::reconcile::work::WorkItem;
@@ -39,11 +39,14 @@ impl Disruptor {
             self.cluster.queue.add(WorkItem::Move(id));
         }
         if let Err(error) = outcome {
-            let (claims, error) = (named(&order.claims), daemon::error::chain(&error));
-            log::warn!(
-                nodeclaims = claims.as_str(), error = error.as_str();
-                "failed to start a disruption command, retrying with the next plan"
-            );
+            let error = daemon::error::chain(&error);
+            for claim in &order.claims {
+                tracing::warn!(
+                    nodeclaim = claim.as_str(),
+                    error = error.as_str(),
+                    "failed to disrupt nodeclaim, retrying with the next plan"
+                );
+            }
         }
     }
 
@@ -55,11 +58,14 @@ impl Disruptor {
         let Some(steps) = steps else { return Ok(()) };
         self.writer.run_all(steps).await?;
         let kind = order.kind();
-        log::info!(
-            nodeclaims = named(&order.claims).as_str(), reason = kind.reason.as_str(),
-            replacements = order.replacements.len() as i64;
-            "disrupting nodes"
-        );
+        for claim in &order.claims {
+            tracing::info!(
+                nodeclaim = claim.as_str(),
+                reason = kind.reason.as_str(),
+                replacements = order.id(),
+                "disrupting nodeclaim"
+            );
+        }
         counters::move_begun(&self.metrics, &kind, &claims, &order.replacements);
         if !kind.replaces {
             counters::move_done(&self.metrics, &kind, &claims);
@@ -92,7 +98,7 @@ impl Disruptor {
     }
 
     fn rolled_back(&self, id: &str, kind: &CommandKind, why: &str, unready: usize) {
-        log::warn!(replacements = id, reason = kind.reason.as_str(), cause = why; "disruption rolled back");
+        tracing::warn!(replacements = id, reason = kind.reason.as_str(), cause = why, "disruption rolled back");
         counters::move_rolled_back(&self.metrics, kind, unready);
         self.cluster.ask_for_plan(format!("move/{id}"));
     }

@@ -32,6 +32,7 @@ pub(super) fn initialize(view: &NodeClaimView, claim: &mut NodeClaim, decision: 
             let patch = json!({"metadata": {"labels": labels, "resourceVersion": node.metadata.resource_version}});
             decision.steps.push(Operation::Patch(Target::Node(node.name().to_owned()), patch));
             claim.set_true(condition::INITIALIZED, view.now);
+            decision.initialized = true;
         }
     }
 }

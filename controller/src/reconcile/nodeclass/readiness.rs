@@ -37,8 +37,9 @@ pub(super) fn decide_readiness(
     }
     for error in &resolution.errors {
         let name = resolution.class.name.as_str();
-        log::warn!(
-            ec2nodeclass = name, error = daemon::error::chain(error).as_str();
+        tracing::warn!(
+            nodeclass = name,
+            error = daemon::error::chain(error).as_str(),
             "failed to resolve the selectors of the EC2NodeClass"
         );
     }

@@ -87,7 +87,7 @@ impl Resizer {
             1.0,
         );
         let Err(error) = outcome else {
-            log::info!(pod = pod, node = resize.node.as_str(), reason = why.as_str(); "resized pod");
+            tracing::info!(pod = pod, node = resize.node.as_str(), reason = why.as_str(), "resized pod");
             return;
         };
         let text = daemon::error::chain(&error);
@@ -95,7 +95,12 @@ impl Resizer {
         if is_denied(&error, &text) {
             self.close("pods are not resized: allow the controller to patch pods and pods/resize", &text, now);
         } else {
-            log::warn!(pod = pod, error = text.as_str(); "failed to resize pod, retrying in a minute");
+            tracing::warn!(
+                pod = pod,
+                node = resize.node.as_str(),
+                error = text.as_str(),
+                "failed to resize pod, retrying in a minute"
+            );
         }
     }
 
@@ -118,7 +123,7 @@ impl Resizer {
     /// Disables resizes for an hour and logs the reason, but only the first time.
     fn close(&self, what: &str, error: &str, now: Timestamp) {
         if self.state().closed.replace(now).is_none() {
-            log::warn!(error = error; "{what}; recommendations are in events and metrics");
+            tracing::warn!(error = error, "{what}; recommendations are in events and metrics");
         }
     }
 
