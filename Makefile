@@ -5,6 +5,8 @@ export KERF_CACHE ?= $(or $(HOME),$(error HOME is not set: set it, or set KERF_C
 # One folder for each checkout: cargo compares times only, so a shared folder can pass off programs of another checkout as this one's.
 export CARGO_TARGET_DIR ?= $(KERF_CACHE)/target/$(subst /,-,$(CURDIR:/%=%))
 export AWS_EC2_METADATA_DISABLED = true
+# Steps read what other programs print.
+export LC_ALL = C
 # Verbs build whole crates, so incremental state would only take disk.
 export CARGO_INCREMENTAL ?= 0
 

@@ -11,6 +11,7 @@ use cloud::policy::{NODE_POLICIES, Policy, RETENTION, RULES, Rule};
 use controller::informer::interruption::message::{Message, parse};
 use serde_json::{Value, json};
 use testbed::linters;
+use testbed::process::keep_on_loopback;
 
 use super::moto::Moto;
 use super::{REGION, settings};
@@ -41,7 +42,8 @@ fn document(policy: Policy) -> Value {
 /// Runs a program with moto's credentials; returns its output.
 fn run(command: &mut Command) -> String {
     let keys = [("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test"), ("AWS_DEFAULT_REGION", REGION)];
-    let output = command.envs(keys).env("AWS_EC2_METADATA_DISABLED", "true").output().unwrap();
+    keep_on_loopback(command);
+    let output = command.envs(keys).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {}{errors}", String::from_utf8_lossy(&output.stdout));
     String::from_utf8(output.stdout).unwrap()

@@ -33,7 +33,7 @@ const TAIL_BYTES: u64 = 64 * 1024;
 const EXIT_REPORT_LINES: usize = 30;
 
 /// Variables that no child inherits: all traffic stays on loopback, so a proxy or a real AWS account must be unreachable.
-const FORGOTTEN: [&str; 10] = [
+const REMOVED_VARIABLES: [&str; 10] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
     "ALL_PROXY",
@@ -233,16 +233,18 @@ pub async fn stop_in_order(processes: impl IntoIterator<Item = Process>, grace: 
     failure.map_or(Ok(killed), Err)
 }
 
-/// Sets the defaults that limit a child to this machine, unless its owner chose otherwise.
-fn keep_on_loopback(command: &mut Command) {
+/// Sets the defaults that limit a child to loopback and to messages in English, unless its owner chose otherwise.
+pub fn keep_on_loopback(command: &mut Command) {
     let chosen: Vec<_> = command.get_envs().map(|(key, _)| key.to_owned()).collect();
-    for name in FORGOTTEN {
+    for name in REMOVED_VARIABLES {
         if !chosen.iter().any(|key| key == name) {
             command.env_remove(name);
         }
     }
-    if !chosen.iter().any(|key| key == "AWS_EC2_METADATA_DISABLED") {
-        command.env("AWS_EC2_METADATA_DISABLED", "true");
+    for (name, value) in [("AWS_EC2_METADATA_DISABLED", "true"), ("LC_ALL", "C")] {
+        if !chosen.iter().any(|key| key == name) {
+            command.env(name, value);
+        }
     }
 }
 

@@ -42,7 +42,7 @@ pub struct Outcome {
     pub output: String,
 }
 
-/// Runs a command in the checkout, without input. Cargo's variables of this crate are removed: build scripts that read them
+/// Runs a command in the checkout, without input, in the locale `C`: bash complains of a locale that a machine lacks. Cargo's variables of this crate are removed: build scripts that read them
 /// (ring's) would rebuild programs for this test, and again for the next user.
 #[must_use]
 pub fn run(command: &mut Command) -> Outcome {
@@ -50,7 +50,7 @@ pub fn run(command: &mut Command) -> Outcome {
     for name in std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).filter(of_this_crate) {
         command.env_remove(name);
     }
-    let output = command.current_dir(root()).stdin(Stdio::null()).output();
+    let output = command.current_dir(root()).env("LC_ALL", "C").stdin(Stdio::null()).output();
     let Output { status, stdout, stderr } = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
     Outcome { well: status.success(), output: String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned() }
 }
