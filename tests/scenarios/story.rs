@@ -17,7 +17,7 @@
 //!           lately AMOUNTS (additional usage of pods that are too new to show in the report)
 //!           runs POD [xN] AMOUNTS hosts AMOUNTS (a DaemonSet pod), and single words:
 //!           in-flight registered deleting interrupted cordoned held expected
-//!           expired [SINCE] drifted REASON [SINCE] grace DURATION sick CONDITION [SINCE]
+//!           expired [SINCE] drifted REASON [SINCE] grace DURATION unhealthy CONDITION [SINCE]
 //! pod [NAMESPACE/]NAME [xN] asks AMOUNTS labels L selects LABELS requires R [and R] [or R] prefers R [and R] weight N
 //!           tolerates T priority N ports 80 53/UDP 10.0.0.1:80 waits DURATION promised NODE
 //!           spread over KEY by at most N among SELECTOR min-domains N softly ignoring-affinity honouring-taints

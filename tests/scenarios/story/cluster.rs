@@ -184,7 +184,7 @@ pub fn node(statement: &Statement, name: &str, kind: &InstanceType) -> Result<No
         expires: expired(statement)?,
         termination_grace: statement.word("grace").map(words::duration).transpose()?,
         drifted: since(statement, "drifted")?.map(|(since, reason)| Drifted { since, reason }),
-        unhealthy: since(statement, "sick")?.map(|(due, condition)| Unhealthy { due, condition }),
+        unhealthy: since(statement, "unhealthy")?.map(|(due, condition)| Unhealthy { due, condition }),
         usage: usage(statement)?,
         ..Node::default()
     })

@@ -85,7 +85,7 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
             "drifted",
             "expired",
             "grace",
-            "sick",
+            "unhealthy",
             "uses",
             "apart",
             "lately",

@@ -194,15 +194,15 @@ fn drifted_follows_the_condition_of_the_claim() {
 }
 
 #[test]
-fn sick_is_set_only_when_node_repair_is_enabled() {
+fn unhealthy_is_set_only_when_node_repair_is_enabled() {
     let silent = json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-01-01T11:00:00Z"}]);
-    let sick = |node_repair| {
+    let unhealthy = |node_repair| {
         let nodes = vec![machine("n1", json!({"status": {"conditions": silent}}))];
         let settings = Settings { node_repair, ..Settings::default() };
         Cluster { settings, ..with(nodes, vec![]) }.build().snapshot.nodes[0].unhealthy.clone()
     };
     let expected = Unhealthy { due: millis("2026-01-01T11:30:00Z"), condition: "Ready".to_owned() };
-    assert_eq!((sick(true), sick(false)), (Some(expected), None));
+    assert_eq!((unhealthy(true), unhealthy(false)), (Some(expected), None));
     assert!(!Settings::default().node_repair);
 }
 
