@@ -107,8 +107,8 @@ fn exempts(rule: &str, server: &Server) -> bool {
         return true;
     }
     let host = server.host.to_ascii_lowercase();
-    if let (Some(network), Ok(address)) = (network(rule), host.parse()) {
-        return contains(network, address);
+    if let (Some(network), Ok(address)) = (Network::parse(rule), host.parse()) {
+        return network.contains(address);
     }
     let (name, port) = with_port(rule);
     if name.is_empty() || port.is_some_and(|port| port != server.port) {
@@ -134,19 +134,29 @@ fn with_port(rule: &str) -> (&str, Option<u16>) {
     }
 }
 
-fn network(rule: &str) -> Option<(IpAddr, u32)> {
-    let (address, length) = rule.split_once('/')?;
-    let (address, length): (IpAddr, u32) = (address.parse().ok()?, length.parse().ok()?);
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    (length <= most).then_some((address, length))
+/// Network of IP addresses in CIDR notation.
+struct Network {
+    address: IpAddr,
+    /// Number of leading bits that all addresses of the network share.
+    length: u32,
 }
 
-fn contains((network, length): (IpAddr, u32), address: IpAddr) -> bool {
-    let same = |left: u128, right: u128, bits: u32| (left ^ right).checked_shr(bits - length).unwrap_or(0) == 0;
-    match (network, address) {
-        (IpAddr::V4(network), IpAddr::V4(address)) => same(network.to_bits().into(), address.to_bits().into(), 32),
-        (IpAddr::V6(network), IpAddr::V6(address)) => same(network.to_bits(), address.to_bits(), 128),
-        _ => false,
+impl Network {
+    fn parse(rule: &str) -> Option<Self> {
+        let (address, length) = rule.split_once('/')?;
+        let (address, length): (IpAddr, u32) = (address.parse().ok()?, length.parse().ok()?);
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        (length <= most).then_some(Self { address, length })
+    }
+
+    fn contains(&self, address: IpAddr) -> bool {
+        let same =
+            |left: u128, right: u128, bits: u32| (left ^ right).checked_shr(bits - self.length).unwrap_or(0) == 0;
+        match (self.address, address) {
+            (IpAddr::V4(own), IpAddr::V4(address)) => same(own.to_bits().into(), address.to_bits().into(), 32),
+            (IpAddr::V6(own), IpAddr::V6(address)) => same(own.to_bits(), address.to_bits(), 128),
+            _ => false,
+        }
     }
 }
 

@@ -459,11 +459,12 @@ fn static_template_of(solver: &Solver<'_>, node: usize) -> Option<TemplateId> {
 /// Returns the obstacle to the placement of a pod: no place at all, or only overloaded nodes.
 fn obstacle(solver: &Solver<'_>, position: usize) -> Obstacle {
     let shape = solver.problem.demand_of[position];
-    let (demand, pod) = (&solver.problem.demands[shape], &solver.problem.snapshot.pods[position]);
+    let demand = &solver.problem.demands[shape];
     let busy = demand.levels.iter().enumerate().find_map(|(level, own)| {
         let node = solver.existing.first_overloaded(Attempt { shape, level })?;
         let strain = solver.existing.overload(node, position)?;
-        let admits = solver.existing.admits(node, demand, own, pod, &solver.problem.requirement_sets, &solver.topology);
+        let admits =
+            solver.existing.admits(node, demand, own, position, &solver.problem.requirement_sets, &solver.topology);
         let node = usize::try_from(solver.existing.list[node].site).ok()?;
         admits.then_some(Obstacle::Busy { pod: position, node, strain })
     });

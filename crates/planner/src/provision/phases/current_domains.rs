@@ -73,9 +73,8 @@ fn node_at_present(
             &solver.capacity.templates,
             &solver.problem.requirement_sets,
         );
-        let object = &solver.problem.snapshot.pods[pod];
         let admits = |node: &usize| {
-            solver.existing.admits(*node, demand, own, object, &solver.problem.requirement_sets, &solver.topology)
+            solver.existing.admits(*node, demand, own, pod, &solver.problem.requirement_sets, &solver.topology)
         };
         let found = (0..solver.existing.list.len()).find(admits);
         look_ahead(&mut solver.topology, &own.rules);
