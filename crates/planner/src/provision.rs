@@ -366,7 +366,7 @@ impl<'a> Solver<'a> {
         if !self.problem.demands[attempt.shape].attachments.is_empty() {
             self.new_nodes.forget(attempt.shape);
         }
-        let limit = separate.map(|separate| price_limit(self, separate));
+        let limit = separate.map(|separate| price_limit(self.progress.strategy.load, separate));
         if let Some((claim, count)) = join_launch(self, attempt, pods, limit) {
             return Some((PodPlacement::New(claim), count, PlacementReason::Joined));
         }
