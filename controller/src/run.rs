@@ -51,7 +51,7 @@ use crate::state::plan_results::PlanResultStore;
 use crate::state::shared::Shared;
 use crate::state::span;
 use crate::write::events::{self, EventRecorder, ObjectReference};
-use crate::write::writer::Writer;
+use crate::write::writer::{Clients, Writer};
 
 /// Runs until a signal arrives or leadership is lost.
 ///
@@ -81,18 +81,22 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let probes = Probes::new(&settings, &cluster, &metrics, &leading);
     let known_market = Arc::clone(&probes.offerings);
     serve_admin(&settings, probes, &mut tasks).await?;
-    watch_all(&clients.0, &cluster, settings.gates, &mut tasks);
-    tasks.spawn(events::send(clients.0.clone(), outgoing).instrument(span::task("events")));
+    watch_all(&clients.general, &cluster, settings.gates, &mut tasks);
+    tasks.spawn(events::send(clients.general.clone(), outgoing).instrument(span::task("events")));
 
     let mut lease = lead(&settings, &config, &leading).await?;
-    let offerings = Arc::new(offerings(&settings, &config, &clients.0, Arc::clone(&cloud)).await?);
+    let offerings = Arc::new(offerings(&settings, &config, &clients.general, Arc::clone(&cloud)).await?);
     known_market.get_or_init(|| Arc::clone(&offerings));
     tasks.spawn(Arc::clone(&offerings).refresh_for_ever(Arc::clone(&cluster)).instrument(span::task("instance types")));
-    let version =
-        cluster_info::follow_version(settings.clone(), clients.0.clone(), Arc::clone(&offerings), Arc::clone(&cluster));
+    let version = cluster_info::follow_version(
+        settings.clone(),
+        clients.general.clone(),
+        Arc::clone(&offerings),
+        Arc::clone(&cluster),
+    );
     tasks.spawn(version.instrument(span::task("cluster version")));
-    follow_market(&settings, &clients.0, &cluster, &offerings, &metrics, &mut tasks);
-    let client = clients.0.clone();
+    follow_market(&settings, &clients.general, &cluster, &offerings, &metrics, &mut tasks);
+    let client = clients.general.clone();
     let writer = Writer::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
     let launcher =
         launch::Launcher::new(Arc::clone(&cluster), Arc::clone(&offerings), writer.clone(), Arc::clone(&metrics));
@@ -148,13 +152,12 @@ fn follow_market(
     tasks.spawn(memory.instrument(span::task("memory overhead")));
 }
 
-/// Returns one client for everything, and one for evictions that must not retry by itself.
-fn clients(config: &Config) -> anyhow::Result<(Client, Client)> {
+fn clients(config: &Config) -> anyhow::Result<Clients> {
     let mut without_retry = config.clone();
     without_retry.default_retry = false;
-    let client = Client::try_from(config.clone()).context("invalid kubeconfig")?;
-    let evictions = Client::try_from(without_retry).context("invalid kubeconfig")?;
-    Ok((client, evictions))
+    let general = Client::try_from(config.clone()).context("invalid kubeconfig")?;
+    let eviction = Client::try_from(without_retry).context("invalid kubeconfig")?;
+    Ok(Clients { general, eviction })
 }
 
 /// Watches every kind that plans and reconciles depend on. A kind behind a closed gate is not even listed.

@@ -1,7 +1,7 @@
 //! Measurement of texts and names against `docs/style.md`: banned words, doc comments that begin with a question word, and
 //! sentences that are too long.
 
-use super::allowance::Counts;
+use super::Counts;
 
 /// Words of the project's former dialect. `docs/glossary.md` has the terms to use.
 const BANNED: &[&str] = &[

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::allowance::Counts;
+use super::Counts;
 
 /// Highest number of modules on one level.
 pub const MODULES: usize = 12;

@@ -12,7 +12,7 @@ use hyper::{Method, StatusCode};
 use thiserror::Error;
 use tokio::sync::Mutex;
 
-use connection::{Connection, Reply};
+use connection::{Connection, ImdsRequest, Reply};
 pub use documents::IdentityDocument;
 
 /// Endpoint on every EC2 instance.
@@ -182,15 +182,16 @@ impl Imds {
             Some(token) if Instant::now() < token.refresh_at => token.clone(),
             _ => self.renew(session).await?,
         };
-        let header = (TOKEN_HEADER, token.value.as_str());
-        self.exchange(session, Method::GET, path, header).await
+        let request = ImdsRequest { method: Method::GET, path, header: TOKEN_HEADER, value: &token.value };
+        self.exchange(session, &request).await
     }
 
     async fn renew(&self, session: &mut Session) -> Result<SessionToken, ImdsError> {
         const PATH: &str = "api/token";
         let ttl = TOKEN_TTL.as_secs().to_string();
         let asked_at = Instant::now();
-        let reply = self.exchange(session, Method::PUT, PATH, (TTL_HEADER, &ttl)).await?;
+        let request = ImdsRequest { method: Method::PUT, path: PATH, header: TTL_HEADER, value: &ttl };
+        let reply = self.exchange(session, &request).await?;
         if reply.status != StatusCode::OK {
             return Err(ImdsError::Status { path: PATH.to_owned(), status: reply.status.as_u16() });
         }
@@ -207,15 +208,9 @@ impl Imds {
 
     /// Sends a request on the persistent connection. The server may have closed an idle connection. After such a failure the
     /// request is sent once more on a new connection; every request here can be repeated.
-    async fn exchange(
-        &self,
-        session: &mut Session,
-        method: Method,
-        path: &str,
-        header: (&str, &str),
-    ) -> Result<Reply, ImdsError> {
+    async fn exchange(&self, session: &mut Session, request: &ImdsRequest<'_>) -> Result<Reply, ImdsError> {
         if let Some(mut kept) = session.connection.take().filter(Connection::is_open) {
-            match self.send(&mut kept, method.clone(), path, header).await {
+            match self.send(&mut kept, request).await {
                 Err(ImdsError::Broken { .. }) => {}
                 Err(error) => return Err(error),
                 Ok(reply) => {
@@ -224,20 +219,14 @@ impl Imds {
                 }
             }
         }
-        let mut fresh = self.bounded(path, Connection::open(&self.authority)).await?;
-        let reply = self.send(&mut fresh, method, path, header).await?;
+        let mut fresh = self.bounded(request.path, Connection::open(&self.authority)).await?;
+        let reply = self.send(&mut fresh, request).await?;
         session.connection = Some(fresh);
         Ok(reply)
     }
 
-    async fn send(
-        &self,
-        connection: &mut Connection,
-        method: Method,
-        path: &str,
-        header: (&str, &str),
-    ) -> Result<Reply, ImdsError> {
-        self.bounded(path, connection.send(method, path, &self.authority, header)).await
+    async fn send(&self, connection: &mut Connection, request: &ImdsRequest<'_>) -> Result<Reply, ImdsError> {
+        self.bounded(request.path, connection.send(request, &self.authority)).await
     }
 
     async fn bounded<T>(&self, path: &str, work: impl Future<Output = Result<T, ImdsError>>) -> Result<T, ImdsError> {

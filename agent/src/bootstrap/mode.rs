@@ -59,7 +59,8 @@ pub struct ObservedResult {
 /// # Errors
 /// [`NotYet`], with the missing file and the place to check.
 pub fn read_result(root: &Path, other: Option<Configurator>) -> Result<ObservedResult, NotYet> {
-    let missing = |what: String| NotYet { who: other.map_or("nobody", Configurator::name), who_is: other, what };
+    let missing =
+        |what: String| NotYet { who: other.map_or("the other program", Configurator::name), who_is: other, what };
     let path = observe::kubeconfig(root);
     let metadata = std::fs::metadata(&path).map_err(|_| missing(format!("kubelet's kubeconfig {}", path.display())))?;
     let node_name = observe::node_name(root).ok_or_else(|| missing("kubelet's command line".to_owned()))?;

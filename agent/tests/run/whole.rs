@@ -127,8 +127,10 @@ async fn agent_resumes_drain_without_repeated_events_when_killed() {
     until("the Node's condition", || condition(&api, "kerf.sh/Ready")).await;
     let deadline = machine.interrupt(120);
     until("the first pod's end", || (!api.state().pods.contains_key("pod-a")).then_some(())).await;
-    until("the event in the journal", || machine.journal().filter(|it| !it["told"].as_array().unwrap().is_empty()))
-        .await;
+    until("the event in the journal", || {
+        machine.journal().filter(|it| !it["published_events"].as_array().unwrap().is_empty())
+    })
+    .await;
     machine.kill();
     // The metadata service now fails, but a notice that was received is final.
     machine.metadata_fails();

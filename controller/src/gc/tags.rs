@@ -124,7 +124,7 @@ mod tests {
     use crate::state::cluster::Cluster;
     use crate::state::index::Index;
     use crate::write::events::EventRecorder;
-    use crate::write::writer::{Operation, Writer};
+    use crate::write::writer::{Clients, Operation, Writer};
     use crate::{fixture, metrics};
 
     /// Returns a writer whose API server answers 404 to each request, and the number of requests.
@@ -142,7 +142,16 @@ mod tests {
         let (plan, _triggers) = unbounded_channel();
         let cluster = Cluster::new(plan, EventRecorder::new().0);
         let (metrics, leading) = (Arc::new(Metrics::new(&metrics::table())), Arc::new(AtomicBool::new(true)));
-        (Writer::new((client.clone(), client), Arc::new(cloud.clone()), cluster, metrics, leading), asked)
+        (
+            Writer::new(
+                Clients { general: client.clone(), eviction: client },
+                Arc::new(cloud.clone()),
+                cluster,
+                metrics,
+                leading,
+            ),
+            asked,
+        )
     }
 
     /// A deleted instance or NodeClaim is not a failure. The NodeClaim of a deleted instance is not annotated.

@@ -11,7 +11,7 @@ mod start;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::objects::{Node, Pod};
+use api::objects::{Node, Pod, Unevictable};
 use api::status::Conditioned;
 use api::{NodeClaim, Taint, annotation, condition, reason, taint};
 use jiff::Timestamp;
@@ -122,7 +122,7 @@ fn hold(index: &Index, claim: &NodeClaim, pod: &Pod, now: Timestamp) -> Option<S
     }
     let own = index.budgets_of(pod);
     let surges = !own.is_empty() && surges(index, claim, pod);
-    Some(format!("{} can never be evicted: {}", name(), pod.unevictable(&own, surges, now)?))
+    Some(format!("{} can never be evicted: {}", name(), Unevictable::from_pod(pod, &own, surges, now)?))
 }
 
 /// Decides about one command.

@@ -149,14 +149,20 @@ impl WriteError {
     }
 }
 
+/// Clients of the API server.
+#[derive(Clone)]
+pub struct Clients {
+    /// Client for everything except evictions.
+    pub general: Client,
+    /// Client for evictions without retries of its own: a blocked eviction must return at once.
+    pub eviction: Client,
+}
+
 /// Executor of operations.
 #[derive(Clone)]
 pub struct Writer {
-    /// Client for everything except evictions.
-    client: Client,
-    /// Client for evictions without retries of its own: a blocked eviction must return at once.
-    eviction_client: Client,
-    /// Permits for the requests of `client`.
+    clients: Clients,
+    /// Permits for the requests of `clients.general`.
     seats: Arc<Semaphore>,
     cloud: Arc<dyn Cloud>,
     terminations: Arc<TerminateBatcher>,
@@ -169,16 +175,15 @@ impl Writer {
     /// Creates a writer that writes while `leading` is true.
     #[must_use]
     pub fn new(
-        clients: (Client, Client),
+        clients: Clients,
         cloud: Arc<dyn Cloud>,
         cluster: Arc<Cluster>,
         metrics: Arc<Metrics>,
         leading: Arc<AtomicBool>,
     ) -> Self {
-        let (client, eviction_client) = clients;
         let terminations = Arc::new(TerminateBatcher::new(Arc::clone(&cloud)));
         let seats = Arc::new(Semaphore::new(REQUESTS_ABREAST));
-        Self { client, eviction_client, seats, cloud, terminations, cluster, metrics, leading }
+        Self { clients, seats, cloud, terminations, cluster, metrics, leading }
     }
 
     /// Runs the operations in order and stops at the first failure.
@@ -210,7 +215,7 @@ impl Writer {
     async fn carry_out(&self, step: Operation) -> Result<(), WriteError> {
         match step {
             Operation::CreateClaim(claim) => {
-                let api: Api<NodeClaim> = Api::all(self.client.clone());
+                let api: Api<NodeClaim> = Api::all(self.clients.general.clone());
                 let created = self.send(api.create(&PostParams::default(), &claim)).await?;
                 self.remember(created);
                 Ok(())
@@ -273,15 +278,15 @@ impl Writer {
     }
 
     fn all<K: Resource<DynamicType = ()>>(&self) -> Api<K> {
-        Api::all(self.client.clone())
+        Api::all(self.clients.general.clone())
     }
 
     fn pods(&self, pod: &PodRef) -> Api<Pod> {
-        Api::namespaced(self.client.clone(), &pod.namespace)
+        Api::namespaced(self.clients.general.clone(), &pod.namespace)
     }
 
     fn buffers(&self, namespace: &str) -> Api<CapacityBuffer> {
-        Api::namespaced(self.client.clone(), namespace)
+        Api::namespaced(self.clients.general.clone(), namespace)
     }
 
     async fn patch_one<K>(&self, api: Api<K>, name: &str, body: &Value, status: bool) -> Result<(), WriteError>
@@ -351,7 +356,7 @@ impl Writer {
 
     /// Evicts a pod. kube's own `evict` loses the delete options, so the sub-resource is written in full here.
     async fn evict(&self, pod: &PodRef, grace: Option<u64>) -> Result<(), WriteError> {
-        let api: Api<Pod> = Api::namespaced(self.eviction_client.clone(), &pod.namespace);
+        let api: Api<Pod> = Api::namespaced(self.clients.eviction.clone(), &pod.namespace);
         let mut options = json!({"preconditions": {"uid": pod.uid}});
         if let Some(grace) = grace {
             options["gracePeriodSeconds"] = grace.into();
@@ -373,7 +378,7 @@ impl Writer {
     }
 
     async fn delete_pod(&self, pod: &PodRef, grace: u64) -> Result<(), WriteError> {
-        let api: Api<Pod> = Api::namespaced(self.eviction_client.clone(), &pod.namespace);
+        let api: Api<Pod> = Api::namespaced(self.clients.eviction.clone(), &pod.namespace);
         let params = DeleteParams {
             grace_period_seconds: Some(u32::try_from(grace.max(1)).unwrap_or(u32::MAX)),
             preconditions: Some(Preconditions { uid: Some(pod.uid.clone()), resource_version: None }),

@@ -29,7 +29,7 @@ pub use pod::container::{Container, ContainerPort, ContainerStatus, HostPort, Re
 pub use pod::priority::{PriorityClass, priority_of};
 pub use pod::requests::pod_requests;
 pub use pod::resize::{InvalidRequested, Requested};
-pub use pod::surge::Surged;
+pub use pod::surge::{Surged, misread_surge, surges};
 pub use pod::template::{PodTemplate, PodTemplateSpec};
 pub use pod::{
     EphemeralVolume, PersistentVolumeClaimSource, Pod, PodCondition, PodResourceClaim, PodSpec, PodStatus,

@@ -7,5 +7,6 @@ pub mod nodeoverlay;
 pub mod nodepool;
 pub mod nodeusage;
 pub mod requirement;
+mod schema_rules;
 pub mod status;
 pub mod taint;

@@ -12,8 +12,14 @@ const CALL: &str = "GetProducts";
 /// Products per page, the maximum of the service.
 const PAGE: i32 = 100;
 
-/// Products with a relevant price: shared machines, and whole ones.
-const PRODUCTS: [(&str, &str); 2] = [("Shared", "Compute Instance"), ("Dedicated", "Compute Instance (bare metal)")];
+/// Products of the price list, selected by two of their attributes.
+struct Product {
+    tenancy: &'static str,
+    family: &'static str,
+}
+
+const SHARED_MACHINES: Product = Product { tenancy: "Shared", family: "Compute Instance" };
+const WHOLE_MACHINES: Product = Product { tenancy: "Dedicated", family: "Compute Instance (bare metal)" };
 
 /// Returns the nearest of the few regions that serve the price list.
 pub(crate) fn endpoint_region(region: &str) -> &'static str {
@@ -29,14 +35,14 @@ pub(crate) fn endpoint_region(region: &str) -> &'static str {
 /// would become stale without a warning.
 pub(crate) async fn on_demand(client: &Client, region: Option<&str>) -> Result<Vec<OnDemandPrice>, CloudError> {
     let region = region.ok_or_else(|| refused(CALL, "no region is known; set AWS_REGION".to_owned()))?;
-    let [shared, metal] = PRODUCTS;
-    let (mut prices, metal) = tokio::try_join!(list(client, region, shared), list(client, region, metal))?;
+    let (mut prices, metal) =
+        tokio::try_join!(list(client, region, SHARED_MACHINES), list(client, region, WHOLE_MACHINES))?;
     prices.extend(metal);
     Ok(prices)
 }
 
-async fn list(client: &Client, region: &str, product: (&str, &str)) -> Result<Vec<OnDemandPrice>, CloudError> {
-    let (tenancy, family) = product;
+async fn list(client: &Client, region: &str, product: Product) -> Result<Vec<OnDemandPrice>, CloudError> {
+    let Product { tenancy, family } = product;
     let currency = if region.starts_with("cn-") { Currency::Cny } else { Currency::Usd };
     let fields = [
         ("regionCode", region),

@@ -79,6 +79,15 @@ pub enum Scope {
     Subnet(String),
 }
 
+/// Place in a placement group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupPlace<'a> {
+    /// Id of the placement group.
+    pub group: &'a str,
+    /// Partition, in groups that have partitions.
+    pub partition: Option<u32>,
+}
+
 impl Scope {
     /// Returns the scope of one offering.
     #[must_use]
@@ -210,10 +219,13 @@ impl UnavailableOfferings {
     #[must_use]
     pub fn holds_placed(
         &self,
-        (capacity_type, instance_type, zone): (CapacityType, &str, &str),
-        (group, partition): (&str, Option<u32>),
+        capacity_type: CapacityType,
+        instance_type: &str,
+        zone: &str,
+        place: GroupPlace<'_>,
         now: Timestamp,
     ) -> bool {
+        let GroupPlace { group, partition } = place;
         let placed = Scope::Placed {
             capacity_type,
             instance_type: instance_type.to_owned(),

@@ -45,8 +45,7 @@ use simulation::{Position, SimulatedCluster};
 
 use crate::provision::KnownDomains;
 use crate::{
-    Balance, CommandCause, CommandReason, MicroDollars, Node, NodeVerdict, Plan, PlannedCommand, Resize, Snapshot,
-    Stage,
+    Balance, CommandCause, CommandReason, MicroDollars, Node, NodeVerdict, Plan, PlannedCommand, Snapshot, Stage,
 };
 
 /// Maximum number of searches for places, repeated after facts that a search did not foresee.
@@ -87,8 +86,17 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
     let lowering = LowerRequests::new(snapshot, &eligibility, &resizes);
     let mut ahead = Lookahead::default();
     if !free.is_empty() {
-        let (found, possible) =
-            relocate((snapshot, &savings), plan, &eligibility, budgets, &mut free, (&moves, &resizes, &lowering));
+        sort_candidates(&mut free, snapshot, &savings);
+        let all: Vec<Position> = free.values().flatten().copied().collect();
+        let search = CommandSearch {
+            simulation: &SimulatedCluster::new(snapshot, plan, &all, &resizes),
+            savings: &savings,
+            eligibility: &eligibility,
+            budgets,
+            free: &free,
+            gone: removed_nodes(&moves),
+        };
+        let (found, possible) = search.run(&lowering);
         let first = plan.launches.len();
         moves.extend(found.moves.into_iter().map(|it| it.counted_from(first)));
         plan.launches.extend(found.launches);
@@ -96,7 +104,7 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
         ahead = possible;
     }
     verdicts.extend(ahead.verdicts);
-    let gone: BTreeSet<&str> = moves.iter().flat_map(|it| &it.nodes).map(|disrupted| disrupted.node.as_str()).collect();
+    let gone = removed_nodes(&moves);
     resizes.extend(ahead.resizes);
     resizes.retain(|resize| !gone.contains(resize.node.as_str()));
     resizes.sort_by(|one, other| {
@@ -185,15 +193,12 @@ impl<'a> DisruptionPass<'a> {
     }
 }
 
-/// Finds places for pods of candidates, except empty ones; also returns the commands that lowered requests would allow.
-fn relocate(
-    (snapshot, savings): (&Snapshot, &SavingsRules<'_>),
-    plan: &Plan,
-    eligibility: &EligibilityRules<'_>,
-    budgets: RemainingBudgets<'_>,
-    free: &mut BTreeMap<CommandReason, Vec<Position>>,
-    (planned, raised, lowering): (&[PlannedCommand], &[Resize], &LowerRequests<'_>),
-) -> (PlannedCommands, Lookahead) {
+fn removed_nodes(moves: &[PlannedCommand]) -> BTreeSet<&str> {
+    moves.iter().flat_map(|it| &it.nodes).map(|disrupted| disrupted.node.as_str()).collect()
+}
+
+/// Sorts the candidates of each reason in the order of their evaluation.
+fn sort_candidates(free: &mut BTreeMap<CommandReason, Vec<Position>>, snapshot: &Snapshot, savings: &SavingsRules<'_>) {
     let node = |position: Position| Arc::clone(&snapshot.nodes[position]);
     for (reason, nodes) in free.iter_mut() {
         match reason {
@@ -201,42 +206,58 @@ fn relocate(
             reason => nodes.sort_by_key(|position| age(&snapshot.nodes[*position], *reason)),
         }
     }
-    let all: Vec<Position> = free.values().flatten().copied().collect();
-    let simulation = SimulatedCluster::new(snapshot, plan, &all, raised);
-    let gone: BTreeSet<&str> =
-        planned.iter().flat_map(|it| &it.nodes).map(|disrupted| disrupted.node.as_str()).collect();
-    let ranks: BTreeMap<&str, usize> =
-        all.iter().rev().enumerate().map(|(turn, it)| (snapshot.nodes[*it].name.as_str(), turn + 1)).collect();
-    let mut foreseen = KnownDomains::default();
-    let mut attempts = 0;
-    loop {
-        // Pods are placed on nodes that are no candidates, else on the last candidates.
+}
+
+/// Search for commands that need places for pods of candidates.
+struct CommandSearch<'a> {
+    simulation: &'a SimulatedCluster,
+    savings: &'a SavingsRules<'a>,
+    eligibility: &'a EligibilityRules<'a>,
+    budgets: RemainingBudgets<'a>,
+    /// Candidates by reason, in the order of their evaluation.
+    free: &'a BTreeMap<CommandReason, Vec<Position>>,
+    /// Nodes that other commands remove.
+    gone: BTreeSet<&'a str>,
+}
+
+impl CommandSearch<'_> {
+    /// Returns the commands, and those that lowered requests would allow.
+    fn run(&self, lowering: &LowerRequests<'_>) -> (PlannedCommands, Lookahead) {
+        let mut foreseen = KnownDomains::default();
+        let mut attempts = 0;
+        loop {
+            let underutilized = self.free.get(&CommandReason::Underutilized).map_or(&[][..], Vec::as_slice);
+            let ahead = lowering.look_ahead(|| self.draft(&foreseen), underutilized);
+            let mut draft = self.draft(&foreseen);
+            let mut left = consolidate::delete_nodes(&mut draft, underutilized);
+            left.retain(|(position, _)| !ahead.verdicts.contains_key(position));
+            consolidate::exchange(&mut draft, self.savings, left);
+            let found = draft.finish();
+            attempts += 1;
+            if found.surprises == KnownDomains::default() {
+                return (found, ahead);
+            }
+            if attempts == MOST_SURPRISES {
+                return (found.forgone(), Lookahead::default());
+            }
+            foreseen.extend(found.surprises);
+        }
+    }
+
+    /// Returns a plan that has replaced outdated nodes. Pods are placed on nodes that are no candidates, else on the last
+    /// candidates.
+    fn draft(&self, foreseen: &KnownDomains) -> DisruptionPlan<'_> {
+        let all = self.free.values().flatten().rev().map(|it| self.simulation.snapshot.nodes[*it].name.as_str());
+        let ranks: BTreeMap<&str, usize> = all.enumerate().map(|(turn, name)| (name, turn + 1)).collect();
         let rank = |node: &Node| ranks.get(node.name.as_str()).copied().unwrap_or(0);
-        let prepared = || {
-            let mut draft = DisruptionPlan::new(&simulation, savings, budgets.clone(), rank, &foreseen);
-            draft.retire(|node| gone.contains(node.name.as_str()));
-            draft.close(|node| node.stage != Stage::Initialized);
-            draft.scatter_promised();
-            outdated(&mut draft, free, eligibility);
-            draft.spare(|node| is_no_place(eligibility, node));
-            draft.apply_utilization_limits();
-            draft
-        };
-        let underutilized = free.get(&CommandReason::Underutilized).map_or(&[][..], Vec::as_slice);
-        let ahead = lowering.look_ahead(prepared, underutilized);
-        let mut draft = prepared();
-        let mut left = consolidate::delete_nodes(&mut draft, underutilized);
-        left.retain(|(position, _)| !ahead.verdicts.contains_key(position));
-        consolidate::exchange(&mut draft, savings, left);
-        let found = draft.finish();
-        attempts += 1;
-        if found.surprises == KnownDomains::default() {
-            return (found, ahead);
-        }
-        if attempts == MOST_SURPRISES {
-            return (found.forgone(), Lookahead::default());
-        }
-        foreseen.extend(found.surprises);
+        let mut draft = DisruptionPlan::new(self.simulation, self.savings, self.budgets.clone(), rank, foreseen);
+        draft.retire(|node| self.gone.contains(node.name.as_str()));
+        draft.close(|node| node.stage != Stage::Initialized);
+        draft.scatter_promised();
+        outdated(&mut draft, self.free, self.eligibility);
+        draft.spare(|node| is_no_place(self.eligibility, node));
+        draft.apply_utilization_limits();
+        draft
     }
 }
 

@@ -366,7 +366,7 @@ impl<'a> Solver<'a> {
         if !self.problem.demands[attempt.shape].attachments.is_empty() {
             self.new_nodes.forget(attempt.shape);
         }
-        let limit = separate.map(|separate| price_limit(self, separate));
+        let limit = separate.map(|separate| price_limit(self.progress.strategy.load, separate));
         if let Some((claim, count)) = join_launch(self, attempt, pods, limit) {
             return Some((PodPlacement::New(claim), count, PlacementReason::Joined));
         }
@@ -397,11 +397,10 @@ impl<'a> Solver<'a> {
     fn find_existing(&mut self, attempt: Attempt, pods: &[usize]) -> Option<(usize, usize)> {
         let demand = &self.problem.demands[attempt.shape];
         let level = &demand.levels[attempt.level];
-        let first = (pods[0], &self.problem.snapshot.pods[pods[0]]);
         let found = self.existing.find(
             attempt,
             demand,
-            first,
+            pods[0],
             &self.problem.requirement_sets,
             &self.topology,
             &mut self.progress.steps,
@@ -419,7 +418,7 @@ impl<'a> Solver<'a> {
         let dropped = demand.dropped(level, self.problem.snapshot.policy.preferences, self.problem.soft_taints);
         match place {
             PodPlacement::Existing(node) => {
-                self.existing.take(node, demand, pods, &self.problem.snapshot.pods);
+                self.existing.take(node, demand, pods);
                 let name = &self.existing.list[node].node.name;
                 for pod in pods {
                     let dropped = dropped.iter().cloned().chain(self.problem.parts[*pod].dropped()).collect();

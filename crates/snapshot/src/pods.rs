@@ -13,7 +13,7 @@ pub(crate) mod terms;
 pub(crate) mod volumes;
 
 use api::label;
-use api::objects::Pod;
+use api::objects::{Pod, Surged};
 
 /// Returns the UID, or an empty text.
 pub(crate) fn uid(pod: &Pod) -> String {
@@ -41,5 +41,5 @@ pub(crate) fn workload(pod: &Pod) -> String {
 /// which are created again under the same name. A pod with a surge copy does not, because the copy is a pod itself.
 pub(crate) fn is_reschedulable(pod: &Pod) -> bool {
     let is_live = !pod.is_terminal() && (!pod.is_terminating() || pod.is_stateful());
-    is_live && !pod.is_daemon() && !pod.is_static() && pod.surged().is_none()
+    is_live && !pod.is_daemon() && !pod.is_static() && Surged::from_pod(pod).is_none()
 }

@@ -30,7 +30,7 @@ use controller::state::nominations::SharedNominations;
 use controller::state::plan_results::PlanResultStore;
 use controller::state::shared::Shared;
 use controller::write::events::EventRecorder;
-use controller::write::writer::Writer;
+use controller::write::writer::{Clients, Writer};
 use daemon::metric::Metrics;
 use planner::CapacityType;
 use serde::de::DeserializeOwned;
@@ -91,7 +91,7 @@ impl Life {
         assert!(cluster.read(Index::is_synced));
         let offerings = Arc::new(Offerings::new(Arc::clone(&cloud), settings(), gates));
         let metrics = Arc::new(Metrics::new(&metrics::table()));
-        let clients = (client.clone(), client.clone());
+        let clients = Clients { general: client.clone(), eviction: client.clone() };
         let writer = Writer::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
         let disruptor = Arc::new(Disruptor::new(Arc::clone(&cluster), writer.clone(), Arc::clone(&metrics)));
         let (mut tasks, told) = (JoinSet::new(), Arc::<Mutex<Vec<String>>>::default());

@@ -16,6 +16,16 @@ pub(super) struct Connection {
     sender: Sender,
 }
 
+/// Request for an item of IMDS, with its one header.
+pub(super) struct ImdsRequest<'a> {
+    pub(super) method: Method,
+    /// Path of the item, below `/latest/`.
+    pub(super) path: &'a str,
+    pub(super) header: &'static str,
+    /// Value of the header.
+    pub(super) value: &'a str,
+}
+
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) status: StatusCode,
@@ -42,20 +52,15 @@ impl Connection {
         !self.sender.is_closed()
     }
 
-    pub(super) async fn send(
-        &mut self,
-        method: Method,
-        path: &str,
-        host: &str,
-        header: (&str, &str),
-    ) -> Result<Reply, ImdsError> {
+    pub(super) async fn send(&mut self, request: &ImdsRequest<'_>, host: &str) -> Result<Reply, ImdsError> {
+        let path = request.path;
         let broken = |source| ImdsError::Broken { path: path.to_owned(), source };
         let malformed = |_| ImdsError::Content { path: path.to_owned(), expected: "a usable token" };
         let request = Request::builder()
-            .method(method)
+            .method(request.method.clone())
             .uri(format!("/latest/{path}"))
             .header("host", host)
-            .header(header.0, header.1)
+            .header(request.header, request.value)
             .body(Full::default())
             .map_err(malformed)?;
         self.sender.ready().await.map_err(broken)?;

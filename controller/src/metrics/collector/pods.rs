@@ -16,7 +16,7 @@ use crate::state::index::Index;
 use crate::state::pod_decisions::PodDecisions;
 
 /// Maximum number of pods whose wait is reported, per metric.
-const TOLD: usize = 10;
+const REPORTED_PODS: usize = 10;
 
 /// Adds the pod itself, because a node has a limit of pods.
 fn with_itself(mut asked: Amounts) -> Amounts {
@@ -111,9 +111,9 @@ struct Longest<'a>(Vec<(f64, &'a Pod)>);
 impl<'a> Longest<'a> {
     fn offer(&mut self, pod: &'a Pod, seconds: f64) {
         let before = self.0.partition_point(|(other, _)| *other >= seconds);
-        if before < TOLD {
+        if before < REPORTED_PODS {
             self.0.insert(before, (seconds, pod));
-            self.0.truncate(TOLD);
+            self.0.truncate(REPORTED_PODS);
         }
     }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::objects::{Node, Pod, Surged};
+use api::objects::{self, Node, Pod, Surged};
 use api::{NodeClaim, annotation, label, reason};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -48,8 +48,8 @@ pub fn surging_pods(index: &Index, node: &Node, claim: Option<&NodeClaim>) -> Ve
     let pool_asks = claim.is_some_and(|claim| pool_asks(index, claim));
     let surging =
         index.pods_on(node.name()).filter(|pod| !pod.is_terminal() && !pod.is_terminating()).filter_map(|pod| {
-            let surged = pod.surged();
-            let asks = surged.is_some() || pod.surges(pool_asks, || is_alone(index, pod));
+            let surged = Surged::from_pod(pod);
+            let asks = surged.is_some() || objects::surges(pod, pool_asks, || is_alone(index, pod));
             let copies = surged.as_ref().map(|surged| copies(index, pod, surged)).unwrap_or_default();
             asks.then(|| Surging { pod: Arc::clone(pod), surged, copies })
         });
@@ -59,7 +59,7 @@ pub fn surging_pods(index: &Index, node: &Node, claim: Option<&NodeClaim>) -> Ve
 /// Reports whether a copy of the pod must be ready before its eviction from the NodeClaim's node.
 #[must_use]
 pub fn surges(index: &Index, claim: &NodeClaim, pod: &Pod) -> bool {
-    pod.surges(pool_asks(index, claim), || is_alone(index, pod))
+    objects::surges(pod, pool_asks(index, claim), || is_alone(index, pod))
 }
 
 fn pool_asks(index: &Index, claim: &NodeClaim) -> bool {

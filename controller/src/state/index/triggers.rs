@@ -147,7 +147,7 @@ fn asked_for(before: Option<&Pod>, after: &Pod) -> Option<PlanTrigger> {
     if before.is_none() && after.is_awaiting_scheduler() {
         return Some(PlanTrigger::Another { pod: uid(after), owner: owner() });
     }
-    if !after.is_unschedulable() || is_told_only(before, after) {
+    if !after.is_unschedulable() || is_nomination_change(before, after) {
         return None;
     }
     let again = before.is_some_and(|before| is_refused_again(before, after));
@@ -164,7 +164,7 @@ fn is_forgotten(pod: &Pod) -> bool {
 }
 
 /// Reports whether only the nomination of a pending pod changed, which requires no new decision of a plan.
-fn is_told_only(before: Option<&Pod>, after: &Pod) -> bool {
+fn is_nomination_change(before: Option<&Pod>, after: &Pod) -> bool {
     before.is_some_and(|before| {
         before.is_unschedulable() && before.status.nominated_node_name != after.status.nominated_node_name
     })

@@ -9,8 +9,8 @@ use kube::client::Body;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::{
-    Arc, AtomicBool, Client, Cluster, Metrics, Operation, Ordering, PodRef, REQUESTS_ABREAST, Target, Writer, json,
-    metrics,
+    Arc, AtomicBool, Client, Clients, Cluster, Metrics, Operation, Ordering, PodRef, REQUESTS_ABREAST, Target, Writer,
+    json, metrics,
 };
 use crate::write::events::EventRecorder;
 
@@ -41,7 +41,8 @@ async fn run_limits_concurrent_writes_but_not_evictions() {
     let (plan, _triggers) = unbounded_channel();
     let cluster = Cluster::new(plan, EventRecorder::new().0);
     let (metrics, leading) = (Arc::new(Metrics::new(&metrics::table())), Arc::new(AtomicBool::new(true)));
-    let writer = Writer::new((client, willing()), Arc::new(cloud), cluster, metrics, leading);
+    let clients = Clients { general: client, eviction: willing() };
+    let writer = Writer::new(clients, Arc::new(cloud), cluster, metrics, leading);
     let steps = [
         Operation::Patch(Target::Node("node-1".to_owned()), json!({})),
         Operation::PatchStatus(Target::Claim("default-1".to_owned()), json!({})),

@@ -6,6 +6,7 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::schema_rules::cel_rule;
 use super::status::Condition;
 use crate::units::quantity::{InvalidQuantity, Quantity};
 
@@ -31,9 +32,26 @@ pub const SCALABLE_KINDS: [&str; 3] = ["Deployment", "ReplicaSet", "StatefulSet"
     status = "CapacityBufferStatus",
     derive = "PartialEq",
     doc = "Capacity that is kept free for future pods.",
+    printcolumn = r#"{"name":"Strategy","type":"string","jsonPath":".spec.provisioningStrategy"}"#,
+    printcolumn = r#"{"name":"PodTemplate","type":"string","jsonPath":".status.podTemplateRef.name"}"#,
+    printcolumn = r#"{"name":"Replicas","type":"integer","jsonPath":".status.replicas"}"#,
+    printcolumn = r#"{"name":"ConditionsType","type":"string","jsonPath":".status.conditions[*].type"}"#,
+    printcolumn = r#"{"name":"ConditionsStatus","type":"string","jsonPath":".status.conditions[*].status"}"#,
+    printcolumn = r#"{"name":"ConditionsReason","type":"string","jsonPath":".status.conditions[*].reason"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
     crates(kube_core = "::kube_core")
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    cel_rule(
+        "!has(self.podTemplateRef) || has(self.replicas) || has(self.limits)",
+        "'podTemplateRef' needs 'replicas' or 'limits': they say how many pods",
+    ),
+    cel_rule(
+        "!(has(self.podTemplateRef) && has(self.scalableRef))",
+        "'podTemplateRef' and 'scalableRef' exclude each other",
+    ),
+]))]
 pub struct CapacityBufferSpec {
     /// Strategy of the buffer. Kerf ignores buffers with a strategy other than active capacity.
     #[serde(default = "active_capacity")]
@@ -46,9 +64,11 @@ pub struct CapacityBufferSpec {
     pub scalable_ref: Option<ScalableRef>,
     /// Minimum number of pods of the buffer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 0))]
     pub replicas: Option<i32>,
     /// Number of pods of the buffer in percent of the workload's replicas, rounded up, at least one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 0))]
     pub percentage: Option<i32>,
     /// Maximum of the pods' requests together, by resource. Without `replicas` and `percentage` the limits define the number of
     /// pods.
@@ -65,6 +85,7 @@ fn active_capacity() -> String {
 #[serde(rename_all = "camelCase")]
 pub struct LocalObjectRef {
     /// Name of the object.
+    #[schemars(extend("minLength" = 1))]
     pub name: String,
 }
 
@@ -76,8 +97,10 @@ pub struct ScalableRef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_group: Option<String>,
     /// Kind of the workload: Deployment, ReplicaSet or StatefulSet.
+    #[schemars(extend("minLength" = 1))]
     pub kind: String,
     /// Name of the workload.
+    #[schemars(extend("minLength" = 1))]
     pub name: String,
 }
 
@@ -108,6 +131,7 @@ pub struct CapacityBufferStatus {
     pub provisioning_strategy: Option<String>,
     /// Conditions of the buffer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }
 

@@ -8,9 +8,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::nodepool::{NodeClassRef, default_expire_after};
 use super::requirement::Requirement;
+use super::schema_rules::{DURATION, DURATION_OR_NEVER, Keys, cel_rule, items, requirements};
 use super::status::{self, Condition, Conditioned};
 use super::taint::Taint;
 use crate::names::{annotation, condition, label};
@@ -28,18 +30,33 @@ use crate::units::quantity::Quantity;
     status = "NodeClaimStatus",
     derive = "PartialEq",
     doc = "One node, from its request to its termination.",
+    printcolumn = r#"{"name":"Type","type":"string","jsonPath":".metadata.labels.node\\.kubernetes\\.io/instance-type"}"#,
+    printcolumn = r#"{"name":"Capacity","type":"string","jsonPath":".metadata.labels.karpenter\\.sh/capacity-type"}"#,
+    printcolumn = r#"{"name":"Zone","type":"string","jsonPath":".metadata.labels.topology\\.kubernetes\\.io/zone"}"#,
+    printcolumn = r#"{"name":"Node","type":"string","jsonPath":".status.nodeName"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"ImageID","type":"string","jsonPath":".status.imageID","priority":1}"#,
+    printcolumn = r#"{"name":"ID","type":"string","jsonPath":".status.providerID","priority":1}"#,
+    printcolumn = r#"{"name":"NodePool","type":"string","jsonPath":".metadata.labels.karpenter\\.sh/nodepool","priority":1}"#,
+    printcolumn = r#"{"name":"NodeClass","type":"string","jsonPath":".spec.nodeClassRef.name","priority":1}"#,
+    printcolumn = r#"{"name":"Drifted","type":"string","jsonPath":".status.conditions[?(@.type==\"Drifted\")].status","priority":1}"#,
     crates(kube_core = "::kube_core")
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [cel_rule("self == oldSelf", "spec is immutable")]))]
 pub struct NodeClaimSpec {
     /// Taints of the node. Pods must tolerate them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub taints: Option<Vec<Taint>>,
     /// Taints that the node has at its start and that other programs remove.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub startup_taints: Option<Vec<Taint>>,
     /// Requirements on the labels of the node.
     // Shared, because a NodeClaim is copied often and can list many instance types.
+    #[schemars(transform = requirements(Keys::OfClaim))]
     pub requirements: Arc<[Requirement]>,
     /// Resources that the node must provide.
     #[serde(default, skip_serializing_if = "ResourceRequirements::is_empty")]
@@ -48,9 +65,11 @@ pub struct NodeClaimSpec {
     pub node_class_ref: NodeClassRef,
     /// Maximum duration of the node's drain. Afterwards the node is terminated regardless of blocking pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = DURATION))]
     pub termination_grace_period: Option<DurationText>,
     /// Age at which the node is replaced, or `Never`.
     #[serde(default = "default_expire_after")]
+    #[schemars(extend("pattern" = DURATION_OR_NEVER))]
     pub expire_after: DurationText,
 }
 
@@ -90,6 +109,9 @@ pub struct NodeClaimStatus {
     pub allocatable: BTreeMap<String, Quantity>,
     /// Conditions of the NodeClaim.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    // Earlier versions wrote conditions without a reason. If the API server refused their status, their instances would be
+    // orphaned.
+    #[schemars(transform = items(json!({ "required": ["lastTransitionTime", "status", "type"] })))]
     pub conditions: Vec<Condition>,
     /// Time at which a pod last came to the node or left it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

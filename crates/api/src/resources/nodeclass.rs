@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub use ami::{Alias, AmiFamily};
 pub use kubelet::KubeletConfiguration;
@@ -25,8 +26,9 @@ pub use selectors::{
 };
 pub use status::{Ami, CapacityReservation, EC2NodeClassStatus, SecurityGroup, Subnet};
 
+use super::schema_rules::{cel_rule, not_empty};
 use super::status::{Condition, Conditioned};
-use crate::names::{annotation, condition};
+use crate::names::{annotation, condition, label};
 use crate::units::duration::{self, InvalidDuration};
 
 /// EC2 settings for the launch of nodes: network, image, user data, disks and IAM role.
@@ -42,16 +44,23 @@ use crate::units::duration::{self, InvalidDuration};
     status = "EC2NodeClassStatus",
     derive = "PartialEq",
     doc = "EC2 settings for the launch of nodes.",
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Role","type":"string","jsonPath":".spec.role","priority":1}"#,
     crates(kube_core = "::kube_core")
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = spec_rules()))]
 pub struct EC2NodeClassSpec {
     /// Terms that select subnets. A subnet is used if any term matches.
+    #[schemars(extend("minItems" = 1, "maxItems" = 30, "x-kubernetes-validations" = selectors::subnet_rules()))]
     pub subnet_selector_terms: Vec<SubnetSelectorTerm>,
     /// Terms that select security groups. A security group is used if any term matches.
+    #[schemars(extend("minItems" = 1, "maxItems" = 30, "x-kubernetes-validations" = selectors::security_group_rules()))]
     pub security_group_selector_terms: Vec<SecurityGroupSelectorTerm>,
     /// Terms that select capacity reservations, which are used first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("maxItems" = 30, "x-kubernetes-validations" = selectors::capacity_reservation_rules()))]
     pub capacity_reservation_selector_terms: Vec<CapacityReservationSelectorTerm>,
     /// Placement group for the launch of instances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,8 +70,10 @@ pub struct EC2NodeClassSpec {
     pub associate_public_ip_address: Option<bool>,
     /// Number of IP prefixes of the primary network interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 0))]
     pub ip_prefix_count: Option<i32>,
     /// Terms that select images. An image is used if any term matches.
+    #[schemars(extend("minItems" = 1, "maxItems" = 30, "x-kubernetes-validations" = selectors::ami_rules()))]
     pub ami_selector_terms: Vec<AmiSelectorTerm>,
     /// Image family, which defines the format of user data. Absent: the family of the alias.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,22 +83,43 @@ pub struct EC2NodeClassSpec {
     pub user_data: Option<String>,
     /// IAM role of the instances. An instance profile is created for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = [not_empty("role cannot be empty")]))]
     pub role: Option<String>,
     /// Existing instance profile of the instances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = [not_empty("instanceProfile cannot be empty")]))]
     pub instance_profile: Option<String>,
     /// Tags of all EC2 resources of a launch.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("x-kubernetes-validations" = tag_rules()))]
     pub tags: BTreeMap<String, String>,
     /// Settings of kubelet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubelet: Option<KubeletConfiguration>,
     /// Block devices. Absent: the defaults of the image family.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("maxItems" = 50, "x-kubernetes-validations" = [cel_rule(
+        "self.filter(x, has(x.rootVolume) && x.rootVolume).size() <= 1",
+        "must have only one blockDeviceMappings with rootVolume",
+    )]))]
     pub block_device_mappings: Vec<BlockDeviceMapping>,
     /// Network interfaces. Absent: one interface, or those that a request for EFA needs. An empty list is not the same as an
     /// absent one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("maxItems" = 150, "x-kubernetes-validations" = [
+        cel_rule(
+            "self.size() == 0 || self.exists(x, x.networkCardIndex == 0 && x.deviceIndex == 0 && x.interfaceType == 'interface')",
+            "networkInterfaces must contain an 'interface' with networkCardIndex 0 and deviceIndex 0",
+        ),
+        cel_rule(
+            "self.all(x, self.exists_one(y, x.networkCardIndex == y.networkCardIndex && x.deviceIndex == y.deviceIndex))",
+            "networkCardIndex and deviceIndex must be unique together",
+        ),
+        cel_rule(
+            "self.all(x, x.interfaceType != 'efa-only' || self.exists_one(y, y.interfaceType == 'efa-only' && x.networkCardIndex == y.networkCardIndex))",
+            "a network card may have at most one 'efa-only' interface",
+        ),
+    ]))]
     pub network_interfaces: Option<Vec<NetworkInterface>>,
     /// Policy for instance store disks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,6 +129,7 @@ pub struct EC2NodeClassSpec {
     pub detailed_monitoring: Option<bool>,
     /// Settings of the instance metadata service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = MetadataOptions::default()))]
     pub metadata_options: Option<MetadataOptions>,
     /// Timeouts of idle connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,6 +140,46 @@ pub struct EC2NodeClassSpec {
     /// Context, which is passed to EC2 Fleet unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
+}
+
+/// Returns the rules for fields of the specification together.
+fn spec_rules() -> Vec<Value> {
+    let mut rules = vec![
+        cel_rule(
+            "has(self.role) != has(self.instanceProfile)",
+            "exactly one of 'role' and 'instanceProfile' must be set",
+        ),
+        cel_rule(
+            "has(self.amiFamily) || self.amiSelectorTerms.exists(x, has(x.alias))",
+            "must specify amiFamily if amiSelectorTerms does not contain an alias",
+        ),
+    ];
+    rules.extend(AmiFamily::ALIASES.map(|(alias, family)| alias_rule(alias, family.as_str())));
+    rules
+}
+
+fn alias_rule(alias: &str, family: &str) -> Value {
+    cel_rule(
+        format!(
+            "!has(self.amiFamily) || self.amiFamily in ['{family}', 'Custom'] || !self.amiSelectorTerms.exists(x, has(x.alias) && x.alias.startsWith('{alias}@'))"
+        ),
+        format!("amiFamily must be '{family}' or 'Custom' when using the alias '{alias}'"),
+    )
+}
+
+/// Returns the rules against tags that the controller sets itself.
+fn tag_rules() -> Vec<Value> {
+    let mut rules = vec![
+        cel_rule("self.all(k, k != '')", "empty tag keys are not supported"),
+        cel_rule(
+            "self.all(k, !k.startsWith('kubernetes.io/cluster'))",
+            "tag contains a restricted tag matching kubernetes.io/cluster/",
+        ),
+    ];
+    rules.extend(["eks:eks-cluster-name", label::NODEPOOL, "karpenter.sh/nodeclaim", label::EC2_NODE_CLASS].map(
+        |key| cel_rule(format!("self.all(k, k != '{key}')"), format!("tag contains a restricted tag matching {key}")),
+    ));
+    rules
 }
 
 impl EC2NodeClassSpec {

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::requirement::{Operator, Requirement};
+use super::schema_rules::{Keys, QUALIFIED_NAME, cel_rule, compared_rule, label_key_rule, listed_rule};
 use super::status::{Condition, Conditioned};
 use crate::names::{annotation, condition};
 use crate::units::price::{InvalidAdjustment, InvalidFactor, InvalidPrice, PriceChange, factor, micro_dollars};
@@ -26,23 +27,42 @@ use crate::units::quantity::Quantity;
     status = "NodeOverlayStatus",
     derive = "PartialEq",
     doc = "A correction of price or capacity of instance types.",
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Weight","type":"integer","jsonPath":".spec.weight","priority":1}"#,
     crates(kube_core = "::kube_core")
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [cel_rule(
+    "!has(self.price) || !has(self.priceAdjustment)",
+    "'price' and 'priceAdjustment' exclude each other",
+)]))]
 pub struct NodeOverlaySpec {
     /// Requirements that select instance types: labels of the types, of their offerings and of the NodePool.
+    #[schemars(extend(
+        "maxItems" = 100,
+        "x-kubernetes-list-type" = "atomic",
+        "x-kubernetes-validations" = [listed_rule("In"), listed_rule("NotIn"), compared_rule()],
+    ))]
     pub requirements: Vec<OverlayRequirement>,
     /// Price in dollars per hour, which replaces the price of EC2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = r"^\d+(\.\d+)?$"))]
     pub price: Option<String>,
     /// Adjustment of the price: a sign and dollars per hour, or a sign and a percentage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = r"^(([+-]{1}(\d*\.?\d+))|(\+{1}\d*\.?\d+%)|(^(-\d{1,2}(\.\d+)?%)$)|(-100%))$"))]
     pub price_adjustment: Option<String>,
     /// Extended resources of the instance types, in addition to those of EC2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = [cel_rule(
+        "self.all(x, !(x in ['cpu', 'memory', 'ephemeral-storage', 'pods']))",
+        "capacity may not replace cpu, memory, ephemeral-storage or pods",
+    )]))]
     pub capacity: Option<BTreeMap<String, Quantity>>,
     /// Priority of the overlay; the overlay with the greater weight counts. Absent: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 1, "maximum" = 10_000))]
     pub weight: Option<i32>,
 }
 
@@ -51,6 +71,12 @@ pub struct NodeOverlaySpec {
 #[serde(rename_all = "camelCase")]
 pub struct OverlayRequirement {
     /// Label key.
+    // An overlay may apply to one NodePool only, so the key of the NodePool is allowed as in a NodeClaim.
+    #[schemars(extend(
+        "maxLength" = 316,
+        "pattern" = QUALIFIED_NAME,
+        "x-kubernetes-validations" = label_key_rule(Keys::OfClaim),
+    ))]
     pub key: String,
     /// Operator.
     pub operator: Operator,

@@ -12,8 +12,12 @@ use kube_derive::CustomResource;
 use performance::{InvalidFactors, PerformanceFactors};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::requirement::{Operator, Requirement};
+use super::schema_rules::{
+    DURATION, DURATION_OR_NEVER, Keys, LABEL_VALUE, cel_rule, label_key_rules, not_empty, requirements, values,
+};
 use super::status::{Condition, Conditioned};
 use super::taint::Taint;
 use crate::names::{annotation, condition, label};
@@ -33,24 +37,48 @@ use crate::units::quantity::Quantity;
     derive = "PartialEq",
     doc = "A group of nodes: constraints for their launch and rules for their disruption.",
     scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.nodes"),
+    printcolumn = r#"{"name":"NodeClass","type":"string","jsonPath":".spec.template.spec.nodeClassRef.name"}"#,
+    printcolumn = r#"{"name":"Nodes","type":"string","jsonPath":".status.nodes"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Weight","type":"integer","jsonPath":".spec.weight","priority":1}"#,
+    printcolumn = r#"{"name":"CPU","type":"string","jsonPath":".status.resources.cpu","priority":1}"#,
+    printcolumn = r#"{"name":"Memory","type":"string","jsonPath":".status.resources.memory","priority":1}"#,
     crates(kube_core = "::kube_core")
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    cel_rule(
+        "has(self.replicas) == has(oldSelf.replicas)",
+        "a pool cannot change between static (replicas set) and dynamic (replicas not set): make another pool",
+    ),
+    cel_rule(
+        "!has(self.replicas) || !has(self.limits) || size(self.limits) == 0 || (size(self.limits) == 1 && 'nodes' in self.limits)",
+        "only 'limits.nodes' is supported on static pools (replicas set)",
+    ),
+    cel_rule(
+        "!has(self.replicas) || !has(self.weight)",
+        "'weight' is not supported on static pools (replicas set)",
+    ),
+]))]
 pub struct NodePoolSpec {
     /// Template of the NodeClaims of this NodePool. A NodeClaim often has narrower requirements than the template.
     pub template: NodeClaimTemplate,
     /// Rules for the disruption of nodes.
     #[serde(default)]
+    #[schemars(extend("default" = { "consolidateAfter": "0s" }))]
     pub disruption: Disruption,
     /// Maximum of the sum over all nodes of the NodePool, by resource; `nodes` counts nodes. Absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<BTreeMap<String, Quantity>>,
     /// Priority of the NodePool during scheduling; NodePools with a greater weight are tried first. Absent: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 1, "maximum" = 100))]
     pub weight: Option<i32>,
     /// Fixed number of nodes of a static NodePool. Absent: as many nodes as pods need. The field cannot be added or removed
     /// later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 0))]
     pub replicas: Option<i64>,
 }
 
@@ -71,6 +99,10 @@ pub struct NodeClaimTemplate {
 pub struct TemplateMeta {
     /// Labels. Keys that Karpenter or its provider sets itself are refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        extend("maxProperties" = 100, "x-kubernetes-validations" = label_key_rules(Keys::OfPool)),
+        transform = values(json!({ "maxLength": 63, "pattern": LABEL_VALUE })),
+    )]
     pub labels: Option<BTreeMap<String, String>>,
     /// Annotations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,20 +121,29 @@ impl TemplateMeta {
 pub struct NodeClaimTemplateSpec {
     /// Taints of every node of the NodePool. Pods must tolerate them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub taints: Option<Vec<Taint>>,
     /// Taints that every node of the NodePool has at its start and that other programs remove. Pods need not tolerate them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub startup_taints: Option<Vec<Taint>>,
     /// Requirements on the labels of nodes, including instance type, zone and capacity type.
+    #[schemars(transform = requirements(Keys::OfPool))]
     pub requirements: Vec<Requirement>,
     /// Reference to the node class with the launch settings.
+    #[schemars(extend("x-kubernetes-validations" = [
+        cel_rule("self.group == oldSelf.group", "nodeClassRef.group is immutable"),
+        cel_rule("self.kind == oldSelf.kind", "nodeClassRef.kind is immutable"),
+    ]))]
     pub node_class_ref: NodeClassRef,
     /// Maximum duration of a node's drain. Afterwards the node is terminated regardless of PodDisruptionBudgets and blocking
     /// pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = DURATION))]
     pub termination_grace_period: Option<DurationText>,
     /// Age at which a node is replaced, or `Never`.
     #[serde(default = "default_expire_after")]
+    #[schemars(extend("pattern" = DURATION_OR_NEVER))]
     pub expire_after: DurationText,
 }
 
@@ -115,10 +156,13 @@ pub(crate) fn default_expire_after() -> DurationText {
 #[serde(rename_all = "camelCase")]
 pub struct NodeClassRef {
     /// API group of the node class.
+    #[schemars(extend("pattern" = "^[^/]*$", "x-kubernetes-validations" = [not_empty("group may not be empty")]))]
     pub group: String,
     /// Kind of the node class.
+    #[schemars(extend("x-kubernetes-validations" = [not_empty("kind may not be empty")]))]
     pub kind: String,
     /// Name of the node class.
+    #[schemars(extend("x-kubernetes-validations" = [not_empty("name may not be empty")]))]
     pub name: String,
 }
 
@@ -127,6 +171,7 @@ pub struct NodeClassRef {
 #[serde(rename_all = "camelCase")]
 pub struct Disruption {
     /// Duration without pod changes on a node before the node may be consolidated, or `Never`.
+    #[schemars(extend("pattern" = DURATION_OR_NEVER))]
     pub consolidate_after: DurationText,
     /// Policy that selects the nodes that may be consolidated.
     #[serde(default)]
@@ -134,6 +179,14 @@ pub struct Disruption {
     /// Budgets that limit the number of nodes that are disrupted at the same time. The most restrictive applicable budget
     /// counts.
     #[serde(default = "default_budgets")]
+    #[schemars(extend(
+        "maxItems" = 50,
+        "x-kubernetes-list-type" = "atomic",
+        "x-kubernetes-validations" = [cel_rule(
+            "self.all(x, has(x.schedule) == has(x.duration))",
+            "'schedule' must be set with 'duration'",
+        )],
+    ))]
     pub budgets: Vec<Budget>,
 }
 
@@ -170,19 +223,26 @@ pub enum ConsolidationPolicy {
 /// Limit on the number of nodes of a NodePool that are disrupted at the same time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("required" = ["nodes"]))]
 pub struct Budget {
     /// Number of nodes, or percentage of the nodes of the NodePool, rounded up.
     #[serde(default = "default_budget_nodes")]
+    #[schemars(extend("pattern" = "^((100|[0-9]{1,2})%|[0-9]+)$"))]
     pub nodes: String,
     /// Reasons for disruption that the budget limits. Absent or empty: all reasons.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("maxItems" = 50, "x-kubernetes-list-type" = "set"))]
     pub reasons: Option<Vec<DisruptionReason>>,
     /// Start of the budget: five cron fields or a descriptor such as `@daily`. The time zone is UTC, or the one in annotation
     /// `kerf.sh/budget-timezone`. Absent: the budget always applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend(
+        "pattern" = r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$"
+    ))]
     pub schedule: Option<String>,
     /// Duration for which the budget applies from each start, in hours and minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = "^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$"))]
     pub duration: Option<DurationText>,
 }
 

@@ -1,5 +1,6 @@
 //! NodeUsage (`kerf.sh/v1alpha1`): measured utilization of one node, written by its agent. The object has no desired state.
-//! Like a Lease it has only a `spec`, which is written with one request.
+//! Like a Lease it has only a `spec`, which is written with one request. Every agent may write one object, so each field is
+//! bounded.
 
 use jiff::Timestamp;
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -8,7 +9,11 @@ use schemars::JsonSchema;
 use serde::ser::Error;
 use serde::{Deserialize, Serialize, Serializer};
 
+use super::schema_rules::cel_rule;
 use crate::units::quantity::Quantity;
+
+/// Pattern of base64 for URLs.
+const BASE64: &str = "^[A-Za-z0-9_-]*$";
 
 /// Utilization of a node. Percentiles cover all history, in which the weight of a sample halves every 24 hours.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -20,11 +25,26 @@ use crate::units::quantity::Quantity;
     category = "kerf",
     derive = "PartialEq",
     doc = "Measured utilization of the node with the same name, written by its agent.",
+    printcolumn = r#"{"name":"CPU-P95","type":"string","jsonPath":".spec.cpu.p95"}"#,
+    printcolumn = r#"{"name":"Memory-P95","type":"string","jsonPath":".spec.memory.p95"}"#,
+    printcolumn = r#"{"name":"OOM-Kills","type":"integer","jsonPath":".spec.oomKills"}"#,
+    printcolumn = r#"{"name":"Measured","type":"date","jsonPath":".spec.measuredAt"}"#,
+    printcolumn = r#"{"name":"Since","type":"date","jsonPath":".spec.since","priority":1}"#,
+    printcolumn = r#"{"name":"CPU-Waits","type":"integer","jsonPath":".spec.pressure.cpu","priority":1}"#,
+    printcolumn = r#"{"name":"Memory-Waits","type":"integer","jsonPath":".spec.pressure.memory","priority":1}"#,
+    printcolumn = r#"{"name":"IO-Waits","type":"integer","jsonPath":".spec.pressure.io","priority":1}"#,
+    printcolumn = r#"{"name":"Instance","type":"string","jsonPath":".spec.instance","priority":1}"#,
     crates(kube_core = "::kube_core")
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    // The spec has one owner. Without `atomic`, `managedFields` would take a third of the object.
+    "x-kubernetes-map-type" = "atomic",
+    "x-kubernetes-validations" = [cel_rule("self.since <= self.measuredAt", "'since' may not be after 'measuredAt'")],
+))]
 pub struct NodeUsageSpec {
     /// Id of the EC2 instance. A later instance may have a node with the same name.
+    #[schemars(extend("pattern" = "^i-[0-9a-f]{1,32}$", "maxLength" = 34))]
     pub instance: String,
     /// Time of the measurement, by the clock of the instance.
     #[serde(serialize_with = "to_the_second")]
@@ -40,12 +60,15 @@ pub struct NodeUsageSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pressure: Option<Pressure>,
     /// Thousandths of CPU quota periods in which containers were throttled, in the worst five minutes of the last hour.
+    #[schemars(extend("minimum" = 0, "maximum" = 1000, "format" = null))]
     pub throttled: u16,
     /// Number of processes that the kernel OOM-killed within 24 hours.
+    #[schemars(extend("minimum" = 0, "format" = null))]
     pub oom_kills: u32,
     /// Histograms that can be merged, in the encoding of Kerf's crate `api`.
     pub histograms: Histograms,
     /// Utilization of the node's pods, in the encoding of Kerf's crate `api`.
+    #[schemars(extend("pattern" = BASE64, "maxLength" = 16_384))]
     pub pods: String,
 }
 
@@ -79,14 +102,19 @@ pub struct Figures {
 #[serde(rename_all = "camelCase")]
 pub struct Pressure {
     /// Some process waited for a CPU.
+    #[schemars(extend("minimum" = 0, "maximum" = 1000, "format" = null))]
     pub cpu: u16,
     /// Some process waited for memory.
+    #[schemars(extend("minimum" = 0, "maximum" = 1000, "format" = null))]
     pub memory: u16,
     /// All processes waited for memory.
+    #[schemars(extend("minimum" = 0, "maximum" = 1000, "format" = null))]
     pub memory_full: u16,
     /// Some process waited for a disk.
+    #[schemars(extend("minimum" = 0, "maximum" = 1000, "format" = null))]
     pub io: u16,
     /// All processes waited for a disk.
+    #[schemars(extend("minimum" = 0, "maximum" = 1000, "format" = null))]
     pub io_full: u16,
 }
 
@@ -95,10 +123,13 @@ pub struct Pressure {
 #[serde(rename_all = "camelCase")]
 pub struct Histograms {
     /// Histogram of CPU in nanocores.
+    #[schemars(extend("pattern" = BASE64, "maxLength" = 1024))]
     pub cpu: String,
     /// Histogram of the working set in bytes.
+    #[schemars(extend("pattern" = BASE64, "maxLength" = 1024))]
     pub memory: String,
     /// Joint histogram of CPU and memory, as shares of the node.
+    #[schemars(extend("pattern" = BASE64, "maxLength" = 1024))]
     pub joint: String,
 }
 

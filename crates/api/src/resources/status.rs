@@ -11,25 +11,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::{condition, reason};
 
+/// Pattern of the types of conditions.
+const CONDITION_TYPE: &str =
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
+
 /// Condition of an object. Reason and message may be empty in objects that other programs wrote.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
     /// Type of the condition, in CamelCase.
     #[serde(rename = "type")]
+    #[schemars(extend("maxLength" = 316, "pattern" = CONDITION_TYPE))]
     pub type_: String,
     /// Status: `True`, `False` or `Unknown`.
+    #[schemars(extend("enum" = [condition::TRUE, condition::FALSE, condition::UNKNOWN]))]
     pub status: String,
     /// Generation of the object that the condition is about; 0 if not set.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(extend("minimum" = 0))]
     pub observed_generation: i64,
     /// Time of the last change of `status`.
     pub last_transition_time: Time,
     /// Reason for `status`, in CamelCase.
     #[serde(default)]
+    #[schemars(!default, extend("maxLength" = 1024))]
     pub reason: String,
     /// Message as text.
     #[serde(default)]
+    #[schemars(!default, extend("maxLength" = 32_768))]
     pub message: String,
 }
 

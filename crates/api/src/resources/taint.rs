@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::schema_rules::QUALIFIED_NAME;
+
 /// Taint of a Node from its bootstrap until the registration of its NodeClaim; effect [`NO_EXECUTE`].
 pub const UNREGISTERED: &str = "karpenter.sh/unregistered";
 /// Taint of a Node that is being drained; effect [`NO_SCHEDULE`].
@@ -29,6 +31,8 @@ pub const PREFER_NO_SCHEDULE: &str = "PreferNoSchedule";
 pub const NO_EXECUTE: &str = "NoExecute";
 /// All three effects.
 pub const EFFECTS: [&str; 3] = [NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE];
+/// Pattern of the values of taints: a qualified name or an empty text.
+const VALUE: &str = r"^(([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(\/))?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
 
 /// Taint of a Node, NodePool or NodeClaim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -36,15 +40,19 @@ pub const EFFECTS: [&str; 3] = [NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE];
 pub struct Taint {
     /// Qualified name of the taint.
     #[serde(default)]
+    #[schemars(!default, extend("minLength" = 1, "pattern" = QUALIFIED_NAME))]
     pub key: String,
     /// Value that a toleration may require.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = VALUE))]
     pub value: Option<String>,
     /// Effect on pods that do not tolerate the taint.
     #[serde(default)]
+    #[schemars(!default, extend("enum" = EFFECTS))]
     pub effect: String,
     /// Time at which the taint was added, in RFC 3339. Kept as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub time_added: Option<String>,
 }
 

@@ -11,6 +11,7 @@ use super::template::{self, TemplateSource};
 use super::{LaunchChoice, LaunchOffer, LaunchRefusal, LaunchRequest, MAX_TYPES};
 use crate::calls::{FleetConfig, FleetOverride, LaunchTemplateRequest, Placement, Subnet};
 use crate::types::EFA;
+use crate::unavailable_offerings::GroupPlace;
 
 /// Chooses the pools and templates for a NodeClaim.
 ///
@@ -107,9 +108,11 @@ fn candidates<'a>(
 fn has_capacity(offer: &LaunchOffer<'_>, place: &Placement, kind: &InstanceType, offering: &Offering) -> bool {
     let reserved = offering.reservation.as_ref();
     let used_up = |one: &Reservation| one.remaining == 0 || offer.shortages.holds_reservation(&one.id, offer.now);
-    let pool = (offering.capacity_type, kind.name.as_str(), offering.zone.as_str());
-    let full = |group: &String| offer.shortages.holds_placed(pool, (group, place.partition), offer.now);
-    let (capacity_type, name, zone) = pool;
+    let (capacity_type, name, zone) = (offering.capacity_type, &kind.name, &offering.zone);
+    let full = |group: &String| {
+        let place = GroupPlace { group, partition: place.partition };
+        offer.shortages.holds_placed(capacity_type, name, zone, place, offer.now)
+    };
     let unavailable = offer.shortages.holds(capacity_type, name, zone, offer.now);
     !unavailable && !reserved.is_some_and(used_up) && !place.group_id.as_ref().is_some_and(full)
 }

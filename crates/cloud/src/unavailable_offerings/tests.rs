@@ -95,12 +95,14 @@ fn scope_holds_only_what_its_cause_covers() {
     unavailable.mark(Scope::Reservation("cr-1".to_owned()), now);
     assert!(unavailable.holds_reservation("cr-1", now) && !unavailable.holds_reservation("cr-2", now));
     unavailable.mark(Scope::Group { group: "pg-1".to_owned(), zone: "a".to_owned() }, now);
-    let placed = |zone: &str, group: &str| unavailable.holds_placed((SPOT, "m5.large", zone), (group, None), now);
+    let placed = |zone: &str, group: &str| {
+        unavailable.holds_placed(SPOT, "m5.large", zone, GroupPlace { group, partition: None }, now)
+    };
     assert!(placed("a", "pg-1") && !placed("b", "pg-1") && !placed("a", "pg-2"));
     assert!(!unavailable.holds(SPOT, "m5.large", "a", now), "outside of the group there may be some");
     unavailable.mark(pool(), now);
     assert!(
-        unavailable.holds_placed((SPOT, "m5.large", "a"), ("pg-2", None), now),
+        unavailable.holds_placed(SPOT, "m5.large", "a", GroupPlace { group: "pg-2", partition: None }, now),
         "what is out is out in a group too"
     );
     let partition = Scope::Placed {
@@ -111,7 +113,10 @@ fn scope_holds_only_what_its_cause_covers() {
         partition: Some(2),
     };
     unavailable.mark(partition, now);
-    let free = |number| !unavailable.holds_placed((SPOT, "c5.large", "a"), ("pg-3", Some(number)), now);
+    let free = |number| {
+        let place = GroupPlace { group: "pg-3", partition: Some(number) };
+        !unavailable.holds_placed(SPOT, "c5.large", "a", place, now)
+    };
     assert!(free(1) && !free(2));
     unavailable.mark(Scope::CapacityType(SPOT), now);
     unavailable.mark(Scope::Subnet("subnet-1".to_owned()), now);

@@ -91,7 +91,6 @@ pub struct Node {
     /// Drift from its NodePool and EC2NodeClass.
     pub drifted: Option<Drifted>,
     /// Unhealthy condition while node repair is enabled, with the time from which the node may be replaced.
-    #[serde(rename = "sick")]
     pub unhealthy: Option<Unhealthy>,
     /// Measured usage, from a valid report for this node.
     pub usage: Option<Usage>,

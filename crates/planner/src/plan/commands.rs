@@ -99,7 +99,6 @@ pub enum CommandCause {
     /// The node is older than its `expireAfter`.
     Expired,
     /// A condition marks the node as unhealthy.
-    #[serde(rename = "sick")]
     Unhealthy {
         /// Type of the condition, such as `Ready`.
         condition: String,

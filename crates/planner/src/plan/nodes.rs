@@ -70,10 +70,8 @@ pub enum NodeVerdict {
     },
     /// The node is unhealthy and due for repair, but too many nodes of its NodePool are unhealthy at once for a fault of their
     /// own.
-    #[serde(rename = "manySick")]
     ManyUnhealthy {
         /// Number of unhealthy nodes.
-        #[serde(rename = "sick")]
         unhealthy: usize,
         /// Number of nodes.
         nodes: usize,

@@ -84,7 +84,7 @@ enum SoftConstraint {
 impl<'a> Demand<'a> {
     pub(super) fn new(shape: &'a PodShape, part: SplitPart, compiler: &mut DemandCompiler<'a, '_>) -> Self {
         let items = items(shape, part, compiler.policy, compiler.soft_taints);
-        let levels = (0..=items.len()).map(|dropped| compiler.level((shape, part), &items, dropped)).collect();
+        let levels = (0..=items.len()).map(|dropped| compiler.level(shape, part, &items, dropped)).collect();
         let holds = shape.apart.iter().map(|term| compiler.topology.held(&shape.namespace, term)).collect();
         Self {
             shape,
@@ -172,7 +172,8 @@ impl<'a> Demand<'a> {
 impl<'a> DemandCompiler<'a, '_> {
     fn level(
         &mut self,
-        (shape, part): (&'a PodShape, SplitPart),
+        shape: &'a PodShape,
+        part: SplitPart,
         items: &[SoftConstraint],
         dropped: usize,
     ) -> PreferenceLevel {

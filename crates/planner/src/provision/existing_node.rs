@@ -37,6 +37,8 @@ pub(super) struct ExistingNode<'a> {
 pub(super) struct ExistingNodes<'a> {
     pub(super) list: Vec<ExistingNode<'a>>,
     by_name: Arc<BTreeMap<&'a str, usize>>,
+    /// Pods of the snapshot.
+    pods: &'a [Pod],
     left: FreeCapacity,
     parts: NodeParts,
     searches: BTreeMap<Attempt, NodeSearch>,
@@ -100,21 +102,21 @@ impl<'a> ExistingNodes<'a> {
         never_registered.for_each(|node| left.close(node));
         let (parts, searches, utilization_limits) =
             (NodeParts::default(), BTreeMap::new(), UtilizationLimits::default());
-        Self { list, by_name, left, parts, searches, utilization_limits, trial: None }
+        Self { list, by_name, pods: &snapshot.pods, left, parts, searches, utilization_limits, trial: None }
     }
 
-    /// Returns the first node that takes the pod at this position.
+    /// Returns the first node that takes a pod.
     pub(super) fn find(
         &mut self,
         attempt: Attempt,
         demand: &Demand<'a>,
-        (position, pod): (usize, &Pod),
+        pod: usize,
         requirement_sets: &RequirementSets<'a>,
         topology: &Topology<'a>,
         steps: &mut u64,
     ) -> Option<usize> {
         let level = &demand.levels[attempt.level];
-        let Self { list, left, parts, searches, utilization_limits, trial, .. } = self;
+        let Self { list, pods, left, parts, searches, utilization_limits, trial, .. } = self;
         let NodeSearch { parts, cursors, busy } = searches
             .entry(attempt)
             .or_insert_with(|| NodeSearch::new(parts.of(list, level, requirement_sets, topology)));
@@ -139,9 +141,9 @@ impl<'a> ExistingNodes<'a> {
                 if full > 0 {
                     let reach = part.nodes.len().min(at + full);
                     at += part.nodes[at..reach].partition_point(|other| *other < node + full);
-                } else if !list[node].takes(left.row(node), demand, level, pod, topology) {
+                } else if !list[node].takes(left.row(node), demand, level, &pods[pod], topology) {
                     at += 1;
-                } else if utilization_limits.overload(node, position).is_none() {
+                } else if utilization_limits.overload(node, pod).is_none() {
                     best = node;
                 } else {
                     // A pod of the shape with lower usage may still fit there.
@@ -173,13 +175,13 @@ impl<'a> ExistingNodes<'a> {
         node: usize,
         demand: &Demand<'_>,
         level: &PreferenceLevel,
-        pod: &Pod,
+        pod: usize,
         requirement_sets: &RequirementSets<'_>,
         topology: &Topology<'_>,
     ) -> bool {
         let own = &self.list[node];
         own.suits(requirement_sets.of_class(level.class), requirement_sets)
-            && own.takes(self.left.row(node), demand, level, pod, topology)
+            && own.takes(self.left.row(node), demand, level, &self.pods[pod], topology)
             && level.temporary.iter().all(|key| topology.allows_at(&level.rules, &demand.excluded_by, *key, own.spot()))
     }
 
@@ -194,12 +196,12 @@ impl<'a> ExistingNodes<'a> {
         if demand.shape.ports.is_empty() { times(&demand.requests, &none, self.left.row(node)) } else { 1 }
     }
 
-    /// Assigns capacity of a node to the pods at these positions.
-    pub(super) fn take(&mut self, node: usize, demand: &Demand<'_>, positions: &[usize], all: &[Pod]) {
+    /// Assigns capacity of a node to pods.
+    pub(super) fn take(&mut self, node: usize, demand: &Demand<'_>, pods: &[usize]) {
         self.remember(node);
         let own = &mut self.list[node];
-        for position in positions {
-            let pod = &all[*position];
+        for position in pods {
+            let pod = &self.pods[*position];
             self.left.take(node, &asked(demand, pod, &own.attached));
             attach(&mut own.attached, demand, pod);
             self.utilization_limits.take(node, *position);

@@ -6,14 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::Resources;
+use crate::{PodShape, Resources};
 
-use super::capacity::NewNodeOption;
 use super::capacity::node_template::TemplateId;
+use super::capacity::{Capacity, NewNodeOption};
+use super::demand::Demand;
 use super::demand::dimensions::{Amounts, Load, add, fits};
 use super::fleet_optimizer;
 use super::fleet_optimizer::{MachineKind, Pattern, PodItem};
-use super::topology::RuleKind;
+use super::topology::{RuleKind, Topology};
 use super::{Attempt, Solver};
 
 /// Maximum number of shapes per fleet; the shapes with the smallest total requests join launches later.
@@ -62,7 +63,7 @@ pub(super) fn next_planned(
     attempt: Attempt,
 ) -> Option<(usize, Vec<(usize, usize)>)> {
     let bounded = solver.capacity.headroom.is_bounded(solver.capacity.templates.get(option.template).pool_template);
-    if option.reservation.is_some() || !is_simple(solver, attempt.shape) {
+    if option.reservation.is_some() || !is_simple(&solver.problem.demands[attempt.shape], &solver.topology) {
         return None;
     }
     if !solver.progress.fleets.by_template.contains_key(&option.template) {
@@ -74,27 +75,32 @@ pub(super) fn next_planned(
     load.retain(|(_, count)| *count > 0);
     load.sort_by_key(|(shape, _)| (*shape != attempt.shape, *shape));
     load.first().filter(|(shape, _)| *shape == attempt.shape)?;
-    Some((entry_for(solver, option, attempt, &load)?, load))
+    Some((entry_for(&solver.capacity, &solver.problem.demands, option, &load)?, load))
 }
 
-/// Returns the cheapest entry that holds a load, within the limits and with enough types.
-fn entry_for(solver: &Solver<'_>, option: &NewNodeOption, attempt: Attempt, load: &[(usize, usize)]) -> Option<usize> {
-    let mut used: Amounts = vec![0; solver.problem.demands[attempt.shape].requests.len()].into();
-    load.iter().for_each(|(shape, count)| add(&mut used, &solver.problem.demands[*shape].requests, *count));
+/// Returns the cheapest entry that holds a load of pods by shape, within the limits and with enough types for the first shape.
+fn entry_for(
+    capacity: &Capacity<'_>,
+    demands: &[Demand<'_>],
+    option: &NewNodeOption,
+    load: &[(usize, usize)],
+) -> Option<usize> {
+    let first = &demands[load.first()?.0];
+    let mut used: Amounts = vec![0; first.requests.len()].into();
+    load.iter().for_each(|(shape, count)| add(&mut used, &demands[*shape].requests, *count));
     let load = Load { used: &used, ..Load::default() };
-    let entry = solver.capacity.first_holding(option.template, option.entry, load)?;
-    let least = solver.capacity.least_types(option.template, solver.problem.demands[attempt.shape].load());
-    let enough = solver.capacity.enough_types(option.template, entry, load, least);
-    let wanted = solver.capacity.reservation(option.template, entry, load);
-    let within_limits =
-        solver.capacity.headroom.allows(solver.capacity.templates.get(option.template).pool_template, &wanted, &[]);
-    (enough && within_limits && solver.capacity.keeps_values(option.template, load, &option.lowered)).then_some(entry)
+    let entry = capacity.first_holding(option.template, option.entry, load)?;
+    let least = capacity.least_types(option.template, first.load());
+    let enough = capacity.enough_types(option.template, entry, load, least);
+    let wanted = capacity.reservation(option.template, entry, load);
+    let within_limits = capacity.headroom.allows(capacity.templates.get(option.template).pool_template, &wanted, &[]);
+    (enough && within_limits && capacity.keeps_values(option.template, load, &option.lowered)).then_some(entry)
 }
 
 /// Computes the fleet for all pending pods that launches of the template can take.
 fn fleet(solver: &mut Solver<'_>, template: TemplateId, attempt: Attempt, bounded: bool) -> Vec<PlannedNode> {
     let fleet_pods = fleet_pods(solver, template, attempt, bounded);
-    let machine_kinds = machine_kinds(solver, template, attempt.shape);
+    let machine_kinds = machine_kinds(&solver.capacity, template, &solver.problem.demands[attempt.shape]);
     let items: Vec<PodItem> = fleet_pods
         .iter()
         .map(|pods| PodItem {
@@ -129,16 +135,16 @@ fn most_steps(solver: &Solver<'_>) -> u64 {
 
 /// Returns instance types of a template within the limits, without those that a cheaper type replaces. While spot requires
 /// a choice of types, only types that leave one remain.
-fn machine_kinds(solver: &Solver<'_>, template: TemplateId, shape: usize) -> Vec<MachineKind> {
-    let own = solver.capacity.templates.get(template);
-    let least = solver.capacity.least_types(template, solver.problem.demands[shape].load());
+fn machine_kinds(capacity: &Capacity<'_>, template: TemplateId, demand: &Demand<'_>) -> Vec<MachineKind> {
+    let own = capacity.templates.get(template);
+    let least = capacity.least_types(template, demand.load());
     let mut machine_kinds: Vec<MachineKind> = Vec::new();
     for (position, entry) in own.entries.iter().enumerate() {
-        let candidate = solver.capacity.templates.candidate(template, position);
+        let candidate = capacity.templates.candidate(template, position);
         let replaced = machine_kinds.iter().any(|kind| fits(&candidate.free, &kind.capacity));
         if replaced
-            || !solver.capacity.headroom.allows(own.pool_template, &candidate.footprint, &[])
-            || !solver.capacity.enough_types(template, 0, Load { used: &candidate.free, ..Load::default() }, least)
+            || !capacity.headroom.allows(own.pool_template, &candidate.footprint, &[])
+            || !capacity.enough_types(template, 0, Load { used: &candidate.free, ..Load::default() }, least)
         {
             continue;
         }
@@ -156,11 +162,8 @@ fn fleet_pods(solver: &mut Solver<'_>, template: TemplateId, attempt: Attempt, b
     let mut fleet_pods: Vec<FleetPods> =
         peers.collect::<Vec<_>>().into_iter().filter_map(|it| pods_of_shape(solver, template, it)).collect();
     fleet_pods.sort_by_cached_key(|pods| {
-        (
-            -total_requests(solver, pods),
-            solver.problem.demands[pods.shape].shape,
-            solver.problem.demands[pods.shape].part,
-        )
+        let Demand { shape, part, .. } = solver.problem.demands[pods.shape];
+        (-total_requests(shape, pods.count), shape, part)
     });
     fleet_pods.truncate(MOST_SHAPES - 1);
     let level = &solver.problem.demands[attempt.shape].levels[attempt.level];
@@ -170,9 +173,8 @@ fn fleet_pods(solver: &mut Solver<'_>, template: TemplateId, attempt: Attempt, b
     fleet_pods
 }
 
-fn total_requests(solver: &Solver<'_>, pods: &FleetPods) -> i64 {
-    let requests = &solver.problem.demands[pods.shape].shape.requests;
-    let count = i64::try_from(pods.count).unwrap_or(i64::MAX);
+fn total_requests(PodShape { requests, .. }: &PodShape, pods: usize) -> i64 {
+    let count = i64::try_from(pods).unwrap_or(i64::MAX);
     (requests.get(Resources::CPU) + (requests.get(Resources::MEMORY) >> 22)).saturating_mul(count)
 }
 
@@ -180,7 +182,7 @@ fn pods_of_shape(solver: &mut Solver<'_>, template: TemplateId, shape: usize) ->
     let demand = &solver.problem.demands[shape];
     let level = &demand.levels[0];
     if without_slot(solver, shape) == 0
-        || !is_simple(solver, shape)
+        || !is_simple(demand, &solver.topology)
         || !solver.capacity.templates.suits_as_it_is(template, level.class, &solver.problem.requirement_sets)
         || level.keys.iter().any(|key| !solver.capacity.templates.settles(template, *key, &solver.topology))
         || solver.capacity.templates.holding(template, 0, demand.load()).next().is_none()
@@ -195,11 +197,10 @@ fn pods_of_shape(solver: &mut Solver<'_>, template: TemplateId, shape: usize) ->
 }
 
 /// Reports whether only size and rules known in advance decide where pods of a shape fit.
-fn is_simple(solver: &Solver<'_>, shape: usize) -> bool {
-    let demand = &solver.problem.demands[shape];
+fn is_simple(demand: &Demand<'_>, topology: &Topology<'_>) -> bool {
     let steady = demand.levels[0].rules.iter().all(|rule| match rule.kind {
         RuleKind::Affinity | RuleKind::Exclusive => false,
-        RuleKind::AntiAffinity => !solver.topology.limits_each_other(rule),
+        RuleKind::AntiAffinity => !topology.limits_each_other(rule),
         RuleKind::Spread { .. } => true,
     });
     demand.shape.ports.is_empty() && demand.attachments.is_empty() && steady

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::HostPort;
 
+use super::Attempt;
 use super::capacity::limits::Footprint;
 use super::capacity::node_template::{NodeTemplate, NodeTemplates, TemplateId};
 use super::demand::Attached;
@@ -47,8 +48,16 @@ pub(super) struct NewNodes {
     buckets: Vec<PriceBucket>,
     by_template: BTreeMap<TemplateId, usize>,
     compatible: BTreeMap<ClassId, Compatible>,
-    /// First launch that has not refused for good: by shape; then by level, bucket and template.
-    cursors: BTreeMap<usize, BTreeMap<(usize, usize, TemplateId), usize>>,
+    /// First launch that has not refused for good: by shape; then by level and target.
+    cursors: BTreeMap<usize, BTreeMap<(usize, JoinTarget), usize>>,
+}
+
+/// Launches that pods may join, and the template of a launch after it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct JoinTarget {
+    /// Position of the launches' bucket.
+    pub(super) bucket: usize,
+    pub(super) template: TemplateId,
 }
 
 /// Launches of one template, in the order in which they received it. A launch with another template since then remains in the
@@ -139,12 +148,12 @@ impl NewNodes {
     /// launches only become fuller.
     pub(super) fn find<T>(
         &mut self,
-        (shape, level): (usize, usize),
-        (bucket, template): (usize, TemplateId),
+        attempt: Attempt,
+        target: JoinTarget,
         mut takes: impl FnMut(usize, &NewNode) -> Option<T>,
     ) -> Option<(usize, T)> {
-        let own = &self.buckets[bucket];
-        let cursor = self.cursors.entry(shape).or_default().entry((level, bucket, template)).or_insert(0);
+        let own = &self.buckets[target.bucket];
+        let cursor = self.cursors.entry(attempt.shape).or_default().entry((attempt.level, target)).or_insert(0);
         while let Some(position) = own.claims.get(*cursor) {
             let claim = &self.list[*position];
             if claim.template == own.template

@@ -14,7 +14,7 @@ use super::capacity::pool_template::{CandidateType, PoolTemplate};
 use super::daemon_overhead::tolerates_daemons;
 use super::demand::Demand;
 use super::demand::capacity_split::SplitPart;
-use super::demand::dimensions::first_lacking;
+use super::demand::dimensions::{Dimensions, first_lacking};
 use super::phases::pin_zone::pinned_templates;
 use super::topology::HOST;
 use super::{Attempt, Solver};
@@ -201,8 +201,9 @@ fn topology_mismatch(solver: &mut Solver<'_>, template: TemplateId, attempt: Att
 
 /// Counts the excluded types by the first reason of each.
 fn types_mismatch(solver: &mut Solver<'_>, pool_template: usize, alternative: usize, shape: usize) -> TypesMismatch {
-    let filter = solver.capacity.type_filter(pool_template, alternative, &solver.problem.requirement_sets);
-    let own = &solver.capacity.templates.pool_templates[pool_template];
+    let Solver { problem, capacity, .. } = solver;
+    let filter = capacity.type_filter(pool_template, alternative, &problem.requirement_sets);
+    let (own, demand) = (&capacity.templates.pool_templates[pool_template], &problem.demands[shape]);
     let mut small: BTreeMap<Lack, usize> = BTreeMap::new();
     let (mut unavailable, mut unpriced) = (filter.others, 0);
     let priceless = |offer: &crate::Offer<'_>| {
@@ -210,7 +211,7 @@ fn types_mismatch(solver: &mut Solver<'_>, pool_template: usize, alternative: us
     };
     let mut labels = filter.labels.clone();
     for (candidate, unsold) in &filter.suitable {
-        match (lacking(solver, &own.candidates[*candidate], shape), unsold) {
+        match (lacking(demand, &own.candidates[*candidate]), unsold) {
             (Some(lack), _) => *small.entry(lack).or_default() += 1,
             (None, Some(key)) => *labels.entry(key.clone()).or_default() += 1,
             (None, None) => {
@@ -220,8 +221,8 @@ fn types_mismatch(solver: &mut Solver<'_>, pool_template: usize, alternative: us
         }
     }
     let named: BTreeMap<String, usize> =
-        small.into_iter().map(|(lack, types)| (lack_name(solver, lack), types)).collect();
-    let fits = |candidate: &&usize| lacking(solver, &own.candidates[**candidate], shape).is_none();
+        small.into_iter().map(|(lack, types)| (lack.name(&problem.dimensions), types)).collect();
+    let fits = |candidate: &&usize| lacking(demand, &own.candidates[**candidate]).is_none();
     let without = filter.without.iter().map(|(key, types)| (key, types.iter().filter(fits).count()));
     let reliefs = without.filter(|(_, types)| *types > 0).map(|(key, types)| Hint { key: key.clone(), types });
     let mut reliefs: Vec<Hint> = reliefs.collect();
@@ -233,13 +234,12 @@ fn types_mismatch(solver: &mut Solver<'_>, pool_template: usize, alternative: us
         unavailable,
         unpriced,
         reliefs,
-        suspicious_cpu: solver.problem.demands[shape].shape.requests.get(crate::Resources::CPU) >= 1_000_000_000,
+        suspicious_cpu: demand.shape.requests.get(crate::Resources::CPU) >= 1_000_000_000,
     }
 }
 
 /// Returns the first resource or port that a type lacks for one pod, DaemonSet overhead included.
-fn lacking(solver: &Solver<'_>, candidate: &CandidateType<'_>, shape: usize) -> Option<Lack> {
-    let demand = &solver.problem.demands[shape];
+fn lacking(demand: &Demand<'_>, candidate: &CandidateType<'_>) -> Option<Lack> {
     let short = first_lacking(&demand.requests, &candidate.free).or(candidate.lacking);
     let clash = |port: &&crate::HostPort| candidate.ports.iter().any(|taken| taken.clashes(port));
     let port = || demand.shape.ports.iter().find(clash);
@@ -248,10 +248,12 @@ fn lacking(solver: &Solver<'_>, candidate: &CandidateType<'_>, shape: usize) -> 
         .or_else(|| port().map(|port| Lack::Port(format!("port {}/{}", port.port, port.protocol))))
 }
 
-fn lack_name(solver: &Solver<'_>, lack: Lack) -> String {
-    match lack {
-        Lack::Dimension(dimension) => solver.problem.dimensions.name(dimension),
-        Lack::Port(name) => name,
+impl Lack {
+    fn name(self, dimensions: &Dimensions) -> String {
+        match self {
+            Self::Dimension(dimension) => dimensions.name(dimension),
+            Self::Port(name) => name,
+        }
     }
 }
 

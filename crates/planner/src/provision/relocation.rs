@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::utilization_limit::UtilizationLimit;
 use crate::{Destination, Launch, Node, Overload, PodVerdict, Purpose, Resources, Size, Snapshot};
 
+use super::capacity::Capacity;
 use super::capacity::limits::Headroom;
 use super::capacity::node_template::TemplateId;
 use super::capacity::reservations::Reservations;
@@ -26,8 +27,8 @@ use super::select_best::strategy::{ALWAYS, LoadRule, QueueOrder, Strategy};
 use super::topology::leaving_pods::{
     count_both_ways, is_deserted, keeps_rule, remove_resident, restore_counts, saved_counts,
 };
-use super::topology::{CountsBefore, Domain, GroupId, KnownDomains, Membership};
-use super::{Attempt, LeavingPod, PodKind, PodPlacement, PodRun, Solver};
+use super::topology::{CountsBefore, Domain, GroupId, KnownDomains, Membership, Topology};
+use super::{Attempt, LeavingPod, PodKind, PodPlacement, PodRun, Problem, Solver};
 use price_bound::cheapest_node;
 use scheduler_model::{SchedulerModel, SimulatedPlacement};
 
@@ -119,7 +120,7 @@ impl<'a> Relocator<'a> {
         keep_nominations(&mut solver, PodKind::Buffer);
         let nodes = solver.existing.list.iter().enumerate();
         let existing_of = nodes.map(|(existing, own)| (own.site as usize, existing)).collect();
-        let (watched, watching) = groups_of_plan(&solver, own);
+        let (watched, watching) = groups_of_plan(&solver.problem, own);
         let (placed_pods, launches) = (BTreeMap::new(), Vec::new());
         let scheduler = SchedulerModel::new(&solver.existing, &solver.problem.dimensions);
         Self { solver, scheduler, own, existing_of, placed_pods, watched, watching, launches, before: None }
@@ -183,7 +184,7 @@ impl<'a> Relocator<'a> {
             return;
         }
         for pod in object.pods.iter().filter(|pod| !pod.ending) {
-            let (counts, holds) = membership_of(solver, &pod.shape);
+            let (counts, holds) = membership_of(&mut solver.topology, &pod.shape);
             remove_resident(&mut solver.topology, Membership { counts: &counts, holds: &holds }, site);
         }
     }
@@ -233,7 +234,10 @@ impl<'a> Relocator<'a> {
             return Err(Obstacle::Pod(pod));
         }
         self.solver.progress.strategy = strategy;
-        let fixed: Vec<TemplateId> = nodes.iter().filter_map(|node| static_template_of(&self.solver, *node)).collect();
+        let fixed: Vec<TemplateId> = nodes
+            .iter()
+            .filter_map(|node| static_template_of(&self.solver.capacity, &self.solver.problem.snapshot.nodes[*node]))
+            .collect();
         if !fixed.into_iter().all(|base| open_replica(&mut self.solver, base)) {
             return Err(Obstacle::Replica);
         }
@@ -320,12 +324,12 @@ impl<'a> Relocator<'a> {
         let object: &'a Node = &solver.problem.snapshot.nodes[node];
         if !solver.topology.is_empty() {
             for pod in object.pods.iter().filter(|pod| !pod.reschedulable && !pod.ending) {
-                let (counts, holds) = membership_of(solver, &pod.shape);
+                let (counts, holds) = membership_of(&mut solver.topology, &pod.shape);
                 remove_resident(&mut solver.topology, Membership { counts: &counts, holds: &holds }, site);
             }
         }
         // The nodes of a static NodePool exist until their replacements do, so its limits must allow both.
-        if static_template_of(solver, node).is_none() {
+        if static_template_of(&solver.capacity, object).is_none() {
             solver.capacity.release_limits(object);
         }
     }
@@ -338,7 +342,8 @@ impl<'a> Relocator<'a> {
         let from = self.before.as_ref().map_or(self.solver.new_nodes.list.len(), |before| before.launches);
         trim_launches(&mut self.solver);
         let claims: Vec<_> = self.solver.new_nodes.list[from..].to_vec();
-        let launches = claims.into_iter().map(|claim| to_launch(&mut self.solver, claim));
+        let (problem, capacity) = (&self.solver.problem, &mut self.solver.capacity);
+        let launches = claims.into_iter().map(|claim| to_launch(problem, capacity, claim));
         let launches = launches.map(|launch| Launch { pods: Vec::new(), purpose: Purpose::Replacement, ..launch });
         let launches = launches.collect();
         let order = &self.solver.outcome.order[self.before.as_ref().map_or(0, |before| before.order)..];
@@ -425,18 +430,18 @@ impl<'a> Relocator<'a> {
 }
 
 /// Returns groups that rules of placed pods count, and groups that count these pods.
-fn groups_of_plan(solver: &Solver<'_>, own: &[Vec<usize>]) -> (BTreeSet<GroupId>, BTreeSet<GroupId>) {
+fn groups_of_plan(problem: &Problem<'_>, own: &[Vec<usize>]) -> (BTreeSet<GroupId>, BTreeSet<GroupId>) {
     let residents: BTreeSet<usize> = own.iter().flatten().copied().collect();
-    let planned = (0..solver.problem.snapshot.pods.len()).filter(|pod| !residents.contains(pod));
-    let shapes: BTreeSet<usize> = planned.map(|pod| solver.problem.demand_of[pod]).collect();
-    let demands = || shapes.iter().map(|shape| &solver.problem.demands[*shape]);
+    let planned = (0..problem.snapshot.pods.len()).filter(|pod| !residents.contains(pod));
+    let shapes: BTreeSet<usize> = planned.map(|pod| problem.demand_of[pod]).collect();
+    let demands = || shapes.iter().map(|shape| &problem.demands[*shape]);
     let rules = demands().flat_map(|demand| &demand.levels).flat_map(|level| &level.rules).map(|rule| rule.group);
     let counted = demands().flat_map(|demand| demand.counts.iter().copied());
     (rules.collect(), counted.collect())
 }
 
-fn membership_of<'a>(solver: &mut Solver<'a>, shape: &'a crate::PodShape) -> (Vec<GroupId>, Vec<GroupId>) {
-    (solver.topology.counting(shape), solver.topology.holding(shape))
+fn membership_of<'a>(topology: &mut Topology<'a>, shape: &'a crate::PodShape) -> (Vec<GroupId>, Vec<GroupId>) {
+    (topology.counting(shape), topology.holding(shape))
 }
 
 /// Places pods of the run on existing nodes and returns how many were placed, counted from the first.
@@ -452,18 +457,19 @@ fn place_run_on_nodes(solver: &mut Solver<'_>, run: &PodRun) -> usize {
 }
 
 /// Returns the template of the static NodePool that a node belongs to.
-fn static_template_of(solver: &Solver<'_>, node: usize) -> Option<TemplateId> {
-    solver.capacity.static_template(solver.problem.snapshot.nodes[node].pool.as_deref()?)
+fn static_template_of(capacity: &Capacity<'_>, node: &Node) -> Option<TemplateId> {
+    capacity.static_template(node.pool.as_deref()?)
 }
 
 /// Returns the obstacle to the placement of a pod: no place at all, or only overloaded nodes.
 fn obstacle(solver: &Solver<'_>, position: usize) -> Obstacle {
     let shape = solver.problem.demand_of[position];
-    let (demand, pod) = (&solver.problem.demands[shape], &solver.problem.snapshot.pods[position]);
+    let demand = &solver.problem.demands[shape];
     let busy = demand.levels.iter().enumerate().find_map(|(level, own)| {
         let node = solver.existing.first_overloaded(Attempt { shape, level })?;
         let strain = solver.existing.overload(node, position)?;
-        let admits = solver.existing.admits(node, demand, own, pod, &solver.problem.requirement_sets, &solver.topology);
+        let admits =
+            solver.existing.admits(node, demand, own, position, &solver.problem.requirement_sets, &solver.topology);
         let node = usize::try_from(solver.existing.list[node].site).ok()?;
         admits.then_some(Obstacle::Busy { pod: position, node, strain })
     });

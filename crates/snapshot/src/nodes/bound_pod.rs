@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::objects::{Pod, PodDisruptionBudget};
+use api::objects::{self, Pod, PodDisruptionBudget, Unevictable};
 use jiff::Timestamp;
 use planner::BoundPod;
 
@@ -19,7 +19,7 @@ pub(super) fn bound_pod(
     problems: &mut Vec<Problem>,
 ) -> BoundPod {
     let pod = &record.pod;
-    let surges = pod.surges(surging, || records.is_only_replica(record));
+    let surges = objects::surges(pod, surging, || records.is_only_replica(record));
     let own = records.budgets(record);
     problems.extend(pod.requested().err().map(|error| Problem::Requested { pod: full_name(pod), error }));
     BoundPod {
@@ -45,8 +45,8 @@ pub(super) fn bound_pod(
 pub(super) fn never_evicted(records: &Records, record: &Record, surging: bool, now: Timestamp) -> Option<Problem> {
     let pod = &record.pod;
     let own = records.budgets(record);
-    let surges = !own.is_empty() && pod.surges(surging, || records.is_only_replica(record));
-    let why = pod.unevictable(&own, surges, now)?;
+    let surges = !own.is_empty() && objects::surges(pod, surging, || records.is_only_replica(record));
+    let why = Unevictable::from_pod(pod, &own, surges, now)?;
     Some(Problem::NeverEvicted { pod: full_name(pod), others: 0, why })
 }
 

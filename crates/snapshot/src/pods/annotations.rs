@@ -1,7 +1,7 @@
 //! Annotations of pods that cannot be parsed. All pods of a workload have the same annotations, so each problem is reported
 //! once per workload.
 
-use api::objects::Pod;
+use api::objects::{Pod, misread_surge};
 use api::{InvalidSplit, annotation};
 
 use super::full_name;
@@ -19,7 +19,7 @@ pub(crate) fn problems_of_pod(pod: &Pod, mix: Vec<InvalidSplit>) -> Vec<Problem>
     let interval = pod.rests_until().err();
     let resize =
         pod.annotation(annotation::RESIZE).filter(|value| *value != annotation::RESIZE_NEVER).map(str::to_owned);
-    let surge = pod.misread_surge().map(str::to_owned);
+    let surge = misread_surge(pod).map(str::to_owned);
     let others = [
         protection.map(|text| Problem::DoNotDisrupt { pod: name(), others: 0, text }),
         interval.map(|error| Problem::Rest { pod: name(), others: 0, error }),

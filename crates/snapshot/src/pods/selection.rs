@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::objects::{Pod, PodDisruptionBudget};
+use api::objects::{Pod, PodDisruptionBudget, Unevictable};
 use jiff::{SignedDuration, Timestamp};
 use planner::{Leaving, PodShape};
 
@@ -181,5 +181,5 @@ fn held_reason(own: &[&PodDisruptionBudget], pod: &Pod, yields: bool, now: Times
     if pod.is_do_not_disrupt(now) {
         return Some(IgnoredReason::DoNotDisrupt);
     }
-    pod.unevictable(own, yields, now).map(|_| IgnoredReason::BlockedByBudget)
+    Unevictable::from_pod(pod, own, yields, now).map(|_| IgnoredReason::BlockedByBudget)
 }

@@ -7,9 +7,7 @@ use jiff::Timestamp;
 
 use super::PodDisruptionBudget;
 use crate::objects::pod::Pod;
-
-/// Phase of a pod whose containers have never run.
-const PENDING: &str = "Pending";
+use crate::objects::pod::surge::can_surge;
 
 /// Reason why no eviction of a pod will ever be allowed with its current budgets and workload.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +27,33 @@ pub enum Unevictable {
 }
 
 impl Unevictable {
+    /// Returns the reason why no eviction of the pod will ever be allowed, if there is one. `own` are the budgets that select
+    /// the pod. `surges` means that a copy of the pod is ready before its eviction; the budget then counts the copy. Returns
+    /// `None` for pods that Kerf does not evict, and for pods that may be evicted now.
+    #[must_use]
+    pub fn from_pod(pod: &Pod, own: &[&PodDisruptionBudget], surges: bool, now: Timestamp) -> Option<Self> {
+        if pod.has_never_run() || !pod.is_evictable(now) {
+            return None;
+        }
+        match own {
+            [] => None,
+            [only] => {
+                let stays =
+                    only.requires_all_pods() && !only.allows_eviction(pod) && (!surges || only.never_allows_eviction());
+                stays.then(|| Self::Budget {
+                    budget: only.full_name(),
+                    why: only.blocking_setting(),
+                    cure: cure(only.never_allows_eviction(), can_surge(pod)),
+                })
+            }
+            several => {
+                let mut budgets: Vec<String> = several.iter().map(|budget| budget.full_name()).collect();
+                budgets.sort();
+                Some(Self::Several(budgets))
+            }
+        }
+    }
+
     /// Returns the budgets as `namespace/name`, sorted.
     #[must_use]
     pub fn budgets(&self) -> &[String] {
@@ -51,42 +76,6 @@ impl fmt::Display for Unevictable {
                  one selects it",
                 budgets.join(" and ")
             ),
-        }
-    }
-}
-
-impl Pod {
-    /// Reports whether no container of the pod has ever run. The API server evicts such a pod regardless of its budgets.
-    #[must_use]
-    pub fn has_never_run(&self) -> bool {
-        self.status.phase == PENDING
-    }
-
-    /// Returns the reason why no eviction of the pod will ever be allowed, if there is one. `own` are the budgets that select
-    /// the pod. `surges` means that a copy of the pod is ready before its eviction; the budget then counts the copy. Returns
-    /// `None` for pods that Kerf does not evict, and for pods that may be evicted now.
-    #[must_use]
-    pub fn unevictable(&self, own: &[&PodDisruptionBudget], surges: bool, now: Timestamp) -> Option<Unevictable> {
-        if self.has_never_run() || !self.is_evictable(now) {
-            return None;
-        }
-        match own {
-            [] => None,
-            [only] => {
-                let stays = only.requires_all_pods()
-                    && !only.allows_eviction(self)
-                    && (!surges || only.never_allows_eviction());
-                stays.then(|| Unevictable::Budget {
-                    budget: only.full_name(),
-                    why: only.blocking_setting(),
-                    cure: cure(only.never_allows_eviction(), self.can_surge()),
-                })
-            }
-            several => {
-                let mut budgets: Vec<String> = several.iter().map(|budget| budget.full_name()).collect();
-                budgets.sort();
-                Some(Unevictable::Several(budgets))
-            }
         }
     }
 }
@@ -186,18 +175,19 @@ mod tests {
             (vec![&spare, &single], true, Some(both)),
         ];
         for (own, surges, expected) in rows {
-            let found = runs().unevictable(&own, surges, now());
+            let found = Unevictable::from_pod(&runs(), &own, surges, now());
             assert_eq!(found.as_ref().map(ToString::to_string).as_deref(), expected, "{own:?} {surges}");
         }
         let owner =
             json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "db", "uid": "rs", "controller": true});
         let metadata = json!({"name": "db-0", "labels": {"pod-template-hash": "7d9"}, "ownerReferences": [owner]});
         let deployed = pod("Running", "True", metadata, json!({}));
-        let message = |own| deployed.unevictable(&[own], false, now()).map(|it| it.to_string()).unwrap_or_default();
+        let message =
+            |own| Unevictable::from_pod(&deployed, &[own], false, now()).map(|it| it.to_string()).unwrap_or_default();
         let copy = "add a replica, set maxUnavailable: 1, or start a copy first (annotation kerf.sh/surge)";
         assert_eq!(message(&single), of_single.replace(cure, copy));
         assert_eq!(message(&never), of_never);
-        let several = runs().unevictable(&[&spare, &single], false, now());
+        let several = Unevictable::from_pod(&runs(), &[&spare, &single], false, now());
         assert_eq!(several.map(|it| it.budgets().to_vec()), Some(vec!["shop/db".to_owned(), "shop/spare".to_owned()]));
     }
 
@@ -227,7 +217,7 @@ mod tests {
             ("stays on a node that goes", pod("Running", "True", named(), bears), "IfHealthyBudget", false),
         ];
         for (what, pod, policy, expected) in rows {
-            assert_eq!(pod.unevictable(&[&single(policy)], false, now()).is_some(), expected, "{what}");
+            assert_eq!(Unevictable::from_pod(&pod, &[&single(policy)], false, now()).is_some(), expected, "{what}");
         }
     }
 }

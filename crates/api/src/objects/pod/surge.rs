@@ -8,7 +8,6 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::Pod;
 use crate::names::{annotation, label};
@@ -26,6 +25,12 @@ pub struct Surged {
 }
 
 impl Surged {
+    /// Reads the annotation that a pod has while it waits for its copy.
+    #[must_use]
+    pub fn from_pod(pod: &Pod) -> Option<Self> {
+        Self::parse(pod.annotation(annotation::SURGED)?)
+    }
+
     /// Parses the text that [`fmt::Display`] writes. Returns `None` for any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -41,64 +46,48 @@ impl fmt::Display for Surged {
     }
 }
 
-impl Pod {
-    /// Reports whether a copy of the pod must be ready before its eviction. The annotation `kerf.sh/surge` of the pod decides.
-    /// Without a valid annotation the pod gets a copy if `pool_requests` is true and the pod is `alone` in its ReplicaSet. A pod
-    /// that cannot have a copy never gets one.
-    pub fn surges(&self, pool_requests: bool, alone: impl FnOnce() -> bool) -> bool {
-        let requested = match self.annotation(annotation::SURGE) {
-            Some(annotation::TRUE) => true,
-            Some(annotation::FALSE) => false,
-            _ => pool_requests && alone(),
-        };
-        requested && self.can_surge()
-    }
+/// Reports whether a copy of the pod must be ready before its eviction. The annotation `kerf.sh/surge` of the pod decides.
+/// Without a valid annotation the pod gets a copy if `pool_requests` is true and the pod is `alone` in its ReplicaSet. A pod
+/// that cannot have a copy never gets one.
+pub fn surges(pod: &Pod, pool_requests: bool, alone: impl FnOnce() -> bool) -> bool {
+    let requested = match pod.annotation(annotation::SURGE) {
+        Some(annotation::TRUE) => true,
+        Some(annotation::FALSE) => false,
+        _ => pool_requests && alone(),
+    };
+    requested && can_surge(pod)
+}
 
-    /// Returns the value of the annotation `kerf.sh/surge` if it is neither `true` nor `false`.
-    #[must_use]
-    pub fn misread_surge(&self) -> Option<&str> {
-        self.annotation(annotation::SURGE).filter(|text| ![annotation::TRUE, annotation::FALSE].contains(text))
-    }
+/// Returns the value of the annotation `kerf.sh/surge` if it is neither `true` nor `false`.
+#[must_use]
+pub fn misread_surge(pod: &Pod) -> Option<&str> {
+    pod.annotation(annotation::SURGE).filter(|text| ![annotation::TRUE, annotation::FALSE].contains(text))
+}
 
-    /// Returns the ReplicaSet of a Deployment that owns the pod.
-    #[must_use]
-    pub fn replica_set(&self) -> Option<&OwnerReference> {
-        let labelled =
-            self.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label::POD_TEMPLATE_HASH));
-        self.controller().filter(|owner| labelled && owner.kind == "ReplicaSet" && owner.api_version == "apps/v1")
-    }
+/// Reports whether a copy can run beside the pod. The pod must be running, and a Deployment must own it. The pod must use
+/// no claims, because their volumes would still be attached to its node. Its required anti-affinity may match its own
+/// labels only by host name, because the copy runs on another host.
+pub(crate) fn can_surge(pod: &Pod) -> bool {
+    let is_running = !pod.is_terminating() && !pod.is_terminal();
+    is_running
+        && pod.replica_set().is_some()
+        && !has_claims(pod)
+        && !anti_affinity_terms(pod).any(|term| is_matched_by(pod, term))
+}
 
-    /// Returns the annotation that is present while the pod waits for its copy.
-    #[must_use]
-    pub fn surged(&self) -> Option<Surged> {
-        Surged::parse(self.annotation(annotation::SURGED)?)
-    }
+fn has_claims(pod: &Pod) -> bool {
+    pod.spec.volumes.iter().any(|it| it.persistent_volume_claim.is_some() || it.ephemeral.is_some())
+}
 
-    /// Reports whether a copy can run beside the pod. The pod must be running, and a Deployment must own it. The pod must use
-    /// no claims, because their volumes would still be attached to its node. Its required anti-affinity may match its own
-    /// labels only by host name, because the copy runs on another host.
-    pub(crate) fn can_surge(&self) -> bool {
-        let is_running = !self.is_terminating() && !self.is_terminal();
-        is_running
-            && self.replica_set().is_some()
-            && !self.has_claims()
-            && !self.anti_affinity_terms().any(|term| self.is_matched_by(term))
-    }
+fn anti_affinity_terms(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
+    let terms = pod.spec.affinity.as_ref().and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+    let terms = terms.into_iter().flat_map(|apart| &apart.required);
+    terms.filter(|term| term.topology_key != label::HOSTNAME)
+}
 
-    fn has_claims(&self) -> bool {
-        self.spec.volumes.iter().any(|it| it.persistent_volume_claim.is_some() || it.ephemeral.is_some())
-    }
-
-    fn anti_affinity_terms(&self) -> impl Iterator<Item = &PodAffinityTerm> {
-        let terms = self.spec.affinity.as_ref().and_then(|affinity| affinity.pod_anti_affinity.as_ref());
-        let terms = terms.into_iter().flat_map(|apart| &apart.required);
-        terms.filter(|term| term.topology_key != label::HOSTNAME)
-    }
-
-    fn is_matched_by(&self, term: &PodAffinityTerm) -> bool {
-        let labels = self.metadata.labels.clone().unwrap_or_default();
-        term.label_selector.as_ref().is_some_and(|selector| selector.matches(&labels))
-    }
+fn is_matched_by(pod: &Pod, term: &PodAffinityTerm) -> bool {
+    let labels = pod.metadata.labels.clone().unwrap_or_default();
+    term.label_selector.as_ref().is_some_and(|selector| selector.matches(&labels))
 }
 
 #[cfg(test)]
@@ -134,10 +123,10 @@ mod tests {
         ];
         for (metadata, pool_requests, alone, expected) in rows {
             let pod = pod(metadata.clone(), json!({}));
-            assert_eq!(pod.surges(pool_requests, || alone), expected, "{metadata} {pool_requests} {alone}");
+            assert_eq!(surges(&pod, pool_requests, || alone), expected, "{metadata} {pool_requests} {alone}");
         }
-        assert_eq!(pod(annotated("yes"), json!({})).misread_surge(), Some("yes"));
-        assert_eq!(pod(annotated("false"), json!({})).misread_surge(), None);
+        assert_eq!(misread_surge(&pod(annotated("yes"), json!({}))), Some("yes"));
+        assert_eq!(misread_surge(&pod(annotated("false"), json!({}))), None);
     }
 
     #[test]
@@ -159,7 +148,7 @@ mod tests {
             ("on its way out", json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), json!({}), false),
         ];
         for (what, metadata, spec, expected) in rows {
-            assert_eq!(pod(metadata, spec).surges(true, || true), expected, "{what}");
+            assert_eq!(surges(&pod(metadata, spec), true, || true), expected, "{what}");
         }
     }
 
@@ -167,7 +156,7 @@ mod tests {
     fn surged_parses_only_its_own_text() {
         let surged = Surged { owner: "rs".into(), name: "web-7d9".into(), since: Timestamp::from_second(7).unwrap() };
         let written = json!({"annotations": {"kerf.sh/surged": surged.to_string()}});
-        assert_eq!(pod(written, json!({})).surged(), Some(surged));
+        assert_eq!(Surged::from_pod(&pod(written, json!({}))), Some(surged));
         for text in ["", "rs", "rs web", "rs web noon", "rs web 2026-01-01T00:00:00Z more"] {
             assert_eq!(Surged::parse(text), None, "{text}");
         }

@@ -3,7 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::resources::schema_rules::cel_rule;
 use crate::units::quantity::Quantity;
+
+/// Pattern of volume sizes: 1 to 59000 Gi, 1 to 64000 G, 1 to 58 Ti, 1 to 64 T.
+const VOLUME_SIZE: &str = "^((?:[1-9][0-9]{0,3}|[1-4][0-9]{4}|5[0-8][0-9]{3}|59000)Gi|(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-3][0-9]{3}|64000)G|([1-9]|[1-4][0-9]|5[0-8])Ti|([1-9]|[1-5][0-9]|6[0-4])T)$";
 
 /// Block device of an instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -23,6 +27,13 @@ pub struct BlockDeviceMapping {
 /// EBS volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    cel_rule("has(self.snapshotID) || has(self.volumeSize)", "snapshotID or volumeSize must be defined"),
+    cel_rule(
+        "!has(self.volumeInitializationRate) || (has(self.snapshotID) && self.snapshotID != '')",
+        "snapshotID must be set when volumeInitializationRate is set",
+    ),
+]))]
 pub struct BlockDevice {
     /// True if the volume is deleted when the instance terminates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,9 +55,11 @@ pub struct BlockDevice {
     pub throughput: Option<i64>,
     /// Rate in MiB per second at which the snapshot is copied into the volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 100, "maximum" = 300))]
     pub volume_initialization_rate: Option<i32>,
     /// Size in Gi, G, Ti or T.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Quantity", extend("pattern" = VOLUME_SIZE))]
     pub volume_size: Option<Quantity>,
     /// Type of the volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,8 +107,10 @@ impl VolumeType {
 #[serde(rename_all = "camelCase")]
 pub struct NetworkInterface {
     /// Index of the network card.
+    #[schemars(extend("minimum" = 0))]
     pub network_card_index: i32,
     /// Index of the device on its network card.
+    #[schemars(extend("minimum" = 0))]
     pub device_index: i32,
     /// Type of the interface.
     pub interface_type: InterfaceType,
@@ -131,6 +146,7 @@ pub struct MetadataOptions {
     pub http_protocol_ipv6: Option<Toggle>,
     /// Maximum number of network hops of a response.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 1, "maximum" = 64))]
     pub http_put_response_hop_limit: Option<i64>,
     /// Policy for session tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -193,15 +209,22 @@ impl TokensRequirement {
 /// Timeouts of idle connections, in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [cel_rule(
+    "has(self.tcpEstablishedTimeout) || has(self.udpStreamTimeout) || has(self.udpTimeout)",
+    "at least one of 'tcpEstablishedTimeout', 'udpStreamTimeout' and 'udpTimeout' must be set",
+)]))]
 pub struct ConnectionTracking {
     /// Timeout of established TCP connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 60, "maximum" = 432_000))]
     pub tcp_established_timeout: Option<i32>,
     /// Timeout of UDP flows with more than one request and response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 60, "maximum" = 180))]
     pub udp_stream_timeout: Option<i32>,
     /// Timeout of UDP flows with traffic in one direction or a single request and response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 30, "maximum" = 60))]
     pub udp_timeout: Option<i32>,
 }
 

@@ -67,6 +67,7 @@ pub struct CapacityReservation {
     /// Id of the reservation.
     pub id: String,
     /// Instance match criteria: `open` or `targeted`.
+    #[schemars(extend("enum" = ["open", "targeted"]))]
     pub instance_match_criteria: String,
     /// Instance type of the reservation.
     pub instance_type: String,
@@ -75,12 +76,14 @@ pub struct CapacityReservation {
     pub owner_id: String,
     /// Type of the reservation: `default` or `capacity-block`.
     #[serde(default = "default_reservation_type")]
+    #[schemars(extend("enum" = ["default", "capacity-block"]))]
     pub reservation_type: String,
     /// True if EC2 may reclaim instances of the reservation.
     #[serde(default)]
     pub interruptible: bool,
     /// State of the reservation: `active` or `expiring`.
     #[serde(default = "default_reservation_state")]
+    #[schemars(extend("enum" = ["active", "expiring"]))]
     pub state: String,
 }
 

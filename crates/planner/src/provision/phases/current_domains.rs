@@ -9,6 +9,7 @@ use crate::PlacementReason;
 use super::finish::launches_by_now;
 use crate::provision::capacity::node_template::TemplateId;
 use crate::provision::daemon_overhead::confirm_daemons;
+use crate::provision::demand::Demand;
 use crate::provision::topology::current_domains::{look_ahead, look_at_present};
 use crate::provision::topology::{Domain, RuleKind};
 use crate::provision::{Attempt, PodPlacement, PodRun, Solver};
@@ -16,7 +17,7 @@ use crate::provision::{Attempt, PodPlacement, PodRun, Solver};
 /// Repeats rounds over the queue until a round places no pod. Tries pods without a spread constraint only after others were
 /// placed.
 pub(in crate::provision) fn place_at_present(solver: &mut Solver<'_>, queue: &mut Vec<PodRun>) {
-    if !queue.iter().any(|run| is_spread(solver, run.shape)) {
+    if !queue.iter().any(|run| is_spread(&solver.problem.demands[run.shape])) {
         return;
     }
     confirm_daemons(solver);
@@ -25,7 +26,7 @@ pub(in crate::provision) fn place_at_present(solver: &mut Solver<'_>, queue: &mu
     loop {
         let mut placed = 0;
         for run in queue.iter_mut() {
-            if !has_moved && !is_spread(solver, run.shape) {
+            if !has_moved && !is_spread(&solver.problem.demands[run.shape]) {
                 continue;
             }
             let count = place_run_at_present(solver, run, &launches);
@@ -40,9 +41,11 @@ pub(in crate::provision) fn place_at_present(solver: &mut Solver<'_>, queue: &mu
     }
 }
 
-fn is_spread(solver: &Solver<'_>, shape: usize) -> bool {
-    let level = solver.problem.demands[shape].levels.last();
-    level.is_some_and(|level| level.rules.iter().any(|rule| matches!(rule.kind, RuleKind::Spread { .. })))
+fn is_spread(demand: &Demand<'_>) -> bool {
+    demand
+        .levels
+        .last()
+        .is_some_and(|level| level.rules.iter().any(|rule| matches!(rule.kind, RuleKind::Spread { .. })))
 }
 
 fn place_run_at_present(solver: &mut Solver<'_>, run: &PodRun, launches: &[(TemplateId, Domain)]) -> usize {
@@ -73,9 +76,8 @@ fn node_at_present(
             &solver.capacity.templates,
             &solver.problem.requirement_sets,
         );
-        let object = &solver.problem.snapshot.pods[pod];
         let admits = |node: &usize| {
-            solver.existing.admits(*node, demand, own, object, &solver.problem.requirement_sets, &solver.topology)
+            solver.existing.admits(*node, demand, own, pod, &solver.problem.requirement_sets, &solver.topology)
         };
         let found = (0..solver.existing.list.len()).find(admits);
         look_ahead(&mut solver.topology, &own.rules);

@@ -7,17 +7,18 @@ use crate::{
     ValueSet, label,
 };
 
-use crate::provision::Solver;
 use crate::provision::capacity::Capacity;
-use crate::provision::capacity::node_template::{CapacityTypes, TemplateId};
+use crate::provision::capacity::node_template::{CapacityTypes, NodeTemplates, TemplateId};
 use crate::provision::capacity::pool_template::PoolTemplate;
 use crate::provision::demand::dimensions::Load;
 use crate::provision::new_node::NewNode;
 use crate::provision::topology::Domain;
+use crate::provision::{Problem, Solver};
 
 pub(in crate::provision) fn finish(mut solver: Solver<'_>) -> Plan {
     let claims = std::mem::take(&mut solver.new_nodes.list);
-    let launches: Vec<Launch> = claims.into_iter().map(|claim| to_launch(&mut solver, claim)).collect();
+    let (problem, capacity) = (&solver.problem, &mut solver.capacity);
+    let launches: Vec<Launch> = claims.into_iter().map(|claim| to_launch(problem, capacity, claim)).collect();
     Plan {
         nominations: std::mem::take(&mut solver.outcome.nominations),
         moves: Vec::new(),
@@ -26,7 +27,7 @@ pub(in crate::provision) fn finish(mut solver: Solver<'_>) -> Plan {
         report: Report {
             pods: solver.outcome.verdicts.drain(..).map(|it| it.unwrap_or(PodVerdict::Postponed)).collect(),
             nodes: Vec::new(),
-            pools_without_types: pools_without_offerings(&solver),
+            pools_without_types: pools_without_offerings(&solver.capacity.templates),
             unpacked: Vec::new(),
             order: std::mem::take(&mut solver.outcome.order),
             steps: solver.progress.steps,
@@ -36,32 +37,26 @@ pub(in crate::provision) fn finish(mut solver: Solver<'_>) -> Plan {
 }
 
 /// Returns NodePools without any available instance type, independent of the pods.
-fn pools_without_offerings(solver: &Solver<'_>) -> Vec<String> {
+fn pools_without_offerings(templates: &NodeTemplates<'_>) -> Vec<String> {
     let offers = |pool_template: &PoolTemplate<'_>| {
         let sound = pool_template.requirements.iter().all(|(_, set)| !set.is_empty());
         sound && pool_template.candidates.iter().any(|it| it.sold(&pool_template.requirements).next().is_some())
     };
-    let mut names: Vec<String> = solver
-        .capacity
-        .templates
-        .pool_templates
-        .iter()
-        .filter(|it| !offers(it))
-        .map(|it| it.pool.name.clone())
-        .collect();
+    let without = templates.pool_templates.iter().filter(|it| !offers(it));
+    let mut names: Vec<String> = without.map(|it| it.pool.name.clone()).collect();
     names.sort();
     names
 }
 
-pub(in crate::provision) fn to_launch(solver: &mut Solver<'_>, claim: NewNode) -> Launch {
-    let (mut requests, used) = solver.problem.requests_of(&claim);
+pub(in crate::provision) fn to_launch(problem: &Problem<'_>, capacity: &mut Capacity<'_>, claim: NewNode) -> Launch {
+    let (mut requests, used) = problem.requests_of(&claim);
     let load = Load { used: &used, ..claim.load() };
-    let fitting: Vec<usize> = solver.capacity.templates.holding(claim.template, 0, load).collect();
-    let listed = solver.capacity.take_types(claim.template, &claim.held, fitting);
-    let list = solver.capacity.type_list(claim.template, listed);
-    let template = solver.capacity.templates.get(claim.template);
-    let pool_template = &solver.capacity.templates.pool_templates[template.pool_template];
-    let (lowered, relaxed) = lowered_values(&solver.capacity, &claim, load);
+    let fitting: Vec<usize> = capacity.templates.holding(claim.template, 0, load).collect();
+    let listed = capacity.take_types(claim.template, &claim.held, fitting);
+    let list = capacity.type_list(claim.template, listed);
+    let template = capacity.templates.get(claim.template);
+    let pool_template = &capacity.templates.pool_templates[template.pool_template];
+    let (lowered, relaxed) = lowered_values(capacity, &claim, load);
     if !claim.pods.is_empty() {
         requests.add(&list.overhead);
     }
@@ -76,7 +71,7 @@ pub(in crate::provision) fn to_launch(solver: &mut Solver<'_>, claim: NewNode) -
         requirements,
         price: list.price,
         requests,
-        min_instance_types: min_instance_types(&solver.capacity, claim.template, &lowered),
+        min_instance_types: min_instance_types(capacity, claim.template, &lowered),
         instance_types: list.names,
         pods: claim.pods,
         purpose,

@@ -13,7 +13,7 @@ use crate::provision::capacity::node_template::TemplateId;
 use crate::provision::daemon_overhead::collect_daemons;
 use crate::provision::demand::dimensions::{Amounts, Load, add, times};
 use crate::provision::demand::{asked, attach};
-use crate::provision::new_node::NewNode;
+use crate::provision::new_node::{JoinTarget, NewNode};
 use crate::provision::{Attempt, Solver};
 
 /// A launch after some pods have joined.
@@ -58,7 +58,8 @@ pub(in crate::provision) fn join_launch(
         for child in children.iter() {
             solver.progress.steps += 1;
             for template in pinned_templates(solver, *child, attempt, false) {
-                if let Some((claim, joined)) = find_joinable(solver, attempt, (*bucket, template), pods, separate) {
+                let target = JoinTarget { bucket: *bucket, template };
+                if let Some((claim, joined)) = find_joinable(solver, attempt, target, pods, separate) {
                     let count = joined.pods;
                     apply(solver, attempt, claim, joined, &pods[..count]);
                     return Some((claim, count));
@@ -104,16 +105,16 @@ pub(in crate::provision) fn fill_slots(
 fn find_joinable(
     solver: &mut Solver<'_>,
     attempt: Attempt,
-    place: (usize, TemplateId),
+    target: JoinTarget,
     pods: &[usize],
     separate: Option<i64>,
 ) -> Option<(usize, JoinOption)> {
-    let least = solver.capacity.least_types(place.1, solver.problem.demands[attempt.shape].load());
+    let least = solver.capacity.least_types(target.template, solver.problem.demands[attempt.shape].load());
     let mut claims = std::mem::take(&mut solver.new_nodes);
     let mut steps = 0;
     let first = &solver.problem.snapshot.pods[pods[0]];
-    let joiner = JoinSearch { solver, attempt, template: place.1, first, left: pods.len(), separate, least };
-    let found = claims.find((attempt.shape, attempt.level), place, |_, claim| {
+    let joiner = JoinSearch { solver, attempt, template: target.template, first, left: pods.len(), separate, least };
+    let found = claims.find(attempt, target, |_, claim| {
         steps += 1;
         joiner.join(claim)
     });

@@ -8,10 +8,10 @@ use std::cmp::Ordering;
 
 use super::pin_zone::pinned_templates;
 use crate::provision::capacity::node_template::TemplateId;
-use crate::provision::capacity::{NewNodeOption, SingleNodePrices};
+use crate::provision::capacity::{Capacity, NewNodeOption, SingleNodePrices};
 use crate::provision::daemon_overhead::{absent_daemons, count_daemons, daemon_counts, tolerates_daemons};
 use crate::provision::demand::dimensions::{Amounts, Load, add, times};
-use crate::provision::demand::{Attached, attach};
+use crate::provision::demand::{Attached, Demand, attach};
 use crate::provision::fleet::next_planned;
 use crate::provision::new_node::NewNode;
 use crate::provision::select_best::strategy::LoadRule;
@@ -27,8 +27,8 @@ pub(in crate::provision) fn price_alone(solver: &mut Solver<'_>, attempt: Attemp
 }
 
 /// Returns the maximum additional cost of a launch that a pod joins: the cost of a separate launch, or nothing.
-pub(in crate::provision) fn price_limit(solver: &Solver<'_>, separate: i64) -> i64 {
-    match solver.progress.strategy.load {
+pub(in crate::provision) fn price_limit(rule: LoadRule, separate: i64) -> i64 {
+    match rule {
         LoadRule::One | LoadRule::Own => separate,
         LoadRule::Fit | LoadRule::Fleet => 0,
     }
@@ -103,7 +103,7 @@ fn load_of(
     if matches!(solver.progress.strategy.load, LoadRule::One | LoadRule::Fit) {
         return (option.entry, vec![(attempt.shape, 1)]);
     }
-    let (entry, load) = best_load(solver, option, attempt, cap);
+    let (entry, load) = best_load(&solver.capacity, demand, option, cap);
     (entry, vec![(attempt.shape, load)])
 }
 
@@ -135,8 +135,9 @@ fn search_alone(solver: &mut Solver<'_>, attempt: Attempt) -> Option<NewNodeOpti
         for child in children.iter() {
             for template in pinned_templates(solver, *child, attempt, true) {
                 let option = option_for(solver, template, attempt);
-                let better =
-                    |option: &NewNodeOption| best.as_ref().is_none_or(|best| is_better(solver, option, best, attempt));
+                let requests = &solver.problem.demands[attempt.shape].requests;
+                let share = |option: &NewNodeOption| solver.capacity.share(option.template, attempt.shape, requests);
+                let better = |option: &NewNodeOption| best.as_ref().is_none_or(|best| is_better(option, best, share));
                 best = option.filter(better).or(best);
             }
         }
@@ -145,14 +146,11 @@ fn search_alone(solver: &mut Solver<'_>, attempt: Attempt) -> Option<NewNodeOpti
 }
 
 /// Reports whether one launch is better than another: fewer absent DaemonSets, then the lower cost for a single pod, then
-/// per pod on a full node.
-fn is_better(solver: &Solver<'_>, one: &NewNodeOption, other: &NewNodeOption, attempt: Attempt) -> bool {
-    let each = |option: &NewNodeOption| {
-        solver.capacity.share(option.template, attempt.shape, &solver.problem.demands[attempt.shape].requests)
-    };
+/// per pod on a full node, its `share`.
+fn is_better(one: &NewNodeOption, other: &NewNodeOption, share: impl Fn(&NewNodeOption) -> i64) -> bool {
     match (one.absent, one.cost).cmp(&(other.absent, other.cost)) {
         Ordering::Less => true,
-        Ordering::Equal => one.template != other.template && each(one) < each(other),
+        Ordering::Equal => one.template != other.template && share(one) < share(other),
         Ordering::Greater => false,
     }
 }
@@ -197,19 +195,18 @@ fn option_in(solver: &mut Solver<'_>, template: TemplateId, attempt: Attempt) ->
 }
 
 /// Returns the entry and the number of pods with the lowest cost per pod; the most pods among equally cheap ones.
-fn best_load(solver: &Solver<'_>, option: &NewNodeOption, attempt: Attempt, cap: usize) -> (usize, usize) {
-    let demand = &solver.problem.demands[attempt.shape];
+fn best_load(capacity: &Capacity<'_>, demand: &Demand<'_>, option: &NewNodeOption, cap: usize) -> (usize, usize) {
     if cap <= 1 {
         return (option.entry, 1);
     }
-    let template = solver.capacity.templates.get(option.template);
-    let pool_template = &solver.capacity.templates.pool_templates[template.pool_template];
+    let template = capacity.templates.get(option.template);
+    let pool_template = &capacity.templates.pool_templates[template.pool_template];
     let none = vec![0; demand.requests.len()];
     let loads: Vec<usize> = template.entries[..]
         .iter()
         .map(|entry| times(&demand.requests, &none, &pool_template.candidates[entry.candidate].free).min(cap))
         .collect();
-    let most = most_with_enough_types(solver, &loads, option.template, attempt.shape);
+    let most = most_with_enough_types(&loads, capacity.least_types(option.template, demand.load()));
     let ways =
         (option.entry..template.entries.len()).filter(|it| loads[*it] > 0).map(|it| (it, loads[it].min(most).max(1)));
     let cheapest = ways.min_by(|(one, load), (other, other_load)| {
@@ -217,27 +214,25 @@ fn best_load(solver: &Solver<'_>, option: &NewNodeOption, attempt: Attempt, cap:
         each.cmp(&(i128::from(template.entries[*other].cost) * *load as i128)).then(other_load.cmp(load))
     });
     let load = cheapest.map_or(1, |(_, load)| load);
-    loaded(solver, option, attempt, load).map_or((option.entry, 1), |entry| (entry, load))
+    loaded(capacity, demand, option, load).map_or((option.entry, 1), |entry| (entry, load))
 }
 
 /// Returns the entry for this many pods together, if one exists and costs no more than separate launches.
-fn loaded(solver: &Solver<'_>, option: &NewNodeOption, attempt: Attempt, count: usize) -> Option<usize> {
-    let demand = &solver.problem.demands[attempt.shape];
+fn loaded(capacity: &Capacity<'_>, demand: &Demand<'_>, option: &NewNodeOption, count: usize) -> Option<usize> {
     let mut used: Amounts = vec![0; demand.requests.len()].into();
     add(&mut used, &demand.requests, count);
     let load = Load { used: &used, ports: &demand.shape.ports, held: &[] };
-    let entry = solver.capacity.first_holding(option.template, option.entry, load)?;
+    let entry = capacity.first_holding(option.template, option.entry, load)?;
     let separate = option.cost.saturating_mul(i64::try_from(count).unwrap_or(i64::MAX));
-    let pool_template = solver.capacity.templates.get(option.template).pool_template;
-    let wanted = solver.capacity.reservation(option.template, entry, load);
-    let within = solver.capacity.headroom.allows(pool_template, &wanted, &[]);
-    let cheap = solver.capacity.templates.get(option.template).entries[entry].cost <= separate;
-    (within && cheap && solver.capacity.keeps_values(option.template, load, &option.lowered)).then_some(entry)
+    let pool_template = capacity.templates.get(option.template).pool_template;
+    let wanted = capacity.reservation(option.template, entry, load);
+    let within = capacity.headroom.allows(pool_template, &wanted, &[]);
+    let cheap = capacity.templates.get(option.template).entries[entry].cost <= separate;
+    (within && cheap && capacity.keeps_values(option.template, load, &option.lowered)).then_some(entry)
 }
 
-/// Returns the most pods that leave a launch as many types as it must keep.
-fn most_with_enough_types(solver: &Solver<'_>, loads: &[usize], template: TemplateId, shape: usize) -> usize {
-    let least = solver.capacity.least_types(template, solver.problem.demands[shape].load());
+/// Returns the most pods that leave a launch the `least` number of types. `loads` are the most pods of each type.
+fn most_with_enough_types(loads: &[usize], least: usize) -> usize {
     if least <= 1 {
         return usize::MAX;
     }

@@ -87,7 +87,7 @@ fn keep_nomination(solver: &mut Solver<'_>, pod: usize, node: usize) -> bool {
     let shape = solver.problem.demand_of[pod];
     let demand = &solver.problem.demands[shape];
     let admits = |level: &usize| {
-        let (level, pod) = (&demand.levels[*level], &solver.problem.snapshot.pods[pod]);
+        let level = &demand.levels[*level];
         solver.existing.admits(node, demand, level, pod, &solver.problem.requirement_sets, &solver.topology)
     };
     let level = (0..demand.levels.len()).find(admits);
