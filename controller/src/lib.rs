@@ -10,6 +10,7 @@ pub mod lease;
 pub mod metrics;
 pub mod provision;
 pub mod reconcile;
+#[cfg(feature = "aws")]
 pub mod run;
 pub mod settings;
 pub mod state;

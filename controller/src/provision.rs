@@ -6,6 +6,7 @@ mod actions;
 pub mod batcher;
 mod node_events;
 pub mod nodeclaims;
+pub mod plan_source;
 mod problems;
 mod replan;
 mod scores;
@@ -17,7 +18,7 @@ use api::NodeClaim;
 use daemon::metric::{Metrics, NoLabels};
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
-use planner::{Plan, PlanCache, ValidatedCommands, ValidatedPlan, Validation};
+use planner::{Plan, PlanCache, ValidatedCommands, Validation};
 use snapshot::{Input, SnapshotCache, SnapshotResult};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
@@ -38,6 +39,7 @@ use crate::state::shared::Shared;
 use crate::state::span;
 use crate::write::writer::{Operation, Writer};
 use node_events::NodeGauges;
+use plan_source::{KerfPlanner, PlanSource};
 use replan::{NextPass, ReplanTimer};
 use scores::ConsolidationScores;
 
@@ -59,6 +61,7 @@ pub struct Provisioner {
     plan_results: Arc<PlanResultStore>,
     notices: Arc<Notices>,
     rules: Rules,
+    source: Arc<dyn PlanSource>,
     disruptor: Arc<Disruptor>,
     resizer: Resizer,
     adviser: Recommender,
@@ -88,6 +91,7 @@ impl Provisioner {
             plan_results,
             notices,
             rules,
+            source: Arc::new(KerfPlanner),
             disruptor,
             resizer,
             adviser,
@@ -98,6 +102,13 @@ impl Provisioner {
             scores,
             memory,
         }
+    }
+
+    /// Replaces the source of plans, for simulations.
+    #[must_use]
+    pub fn with_source(mut self, source: Arc<dyn PlanSource>) -> Self {
+        self.source = source;
+        self
     }
 
     /// Runs passes until every sender of triggers is dropped.
@@ -146,7 +157,7 @@ impl Provisioner {
             return NextPass::REGULAR;
         };
         let took = started.elapsed();
-        let ripe = self.noted.lock().update(&built.snapshot, &plan);
+        let ripe = self.source.commands(&mut self.noted.lock(), &built.snapshot, &plan);
         self.carry_out(&built, &plan, &ripe, now).await;
         for work in self.plan_results.replace(PlanResults::new(&generations, &built, &plan)) {
             self.cluster.queue.add(work);
@@ -165,7 +176,9 @@ impl Provisioner {
             return Some((built, Arc::clone(plan)));
         }
         let snapshot_took = started.elapsed();
-        let (built, checked) = tokio::task::spawn_blocking(move || checked_plan(built)).await.ok()?;
+        let source = Arc::clone(&self.source);
+        let checked = tokio::task::spawn_blocking(move || (source.plan(&built), built));
+        let (checked, built) = checked.await.ok()?;
         let took = started.elapsed();
         self.metrics.observe(&metrics::SCHEDULING_DURATION, NoLabels, took.as_secs_f64());
         self.metrics.observe(
@@ -186,7 +199,8 @@ impl Provisioner {
             );
         }
         let plan = checked.sound.map(Arc::new);
-        let rest = plan.as_ref().and_then(|plan| Some((PlanCache::new(&built.snapshot, plan)?, Arc::clone(plan))));
+        let cacheable = plan.as_ref().filter(|_| self.source.is_cacheable());
+        let rest = cacheable.and_then(|plan| Some((PlanCache::new(&built.snapshot, plan)?, Arc::clone(plan))));
         *self.rest() = rest;
         Some((built, plan?))
     }
@@ -347,11 +361,6 @@ impl Provisioner {
 /// Returns the id of a plan: no two passes of a cluster start in the same nanosecond.
 fn plan_id(now: Timestamp) -> u64 {
     now.as_nanosecond().unsigned_abs() as u64
-}
-
-fn checked_plan(built: SnapshotResult) -> (SnapshotResult, ValidatedPlan) {
-    let checked = planner::checked(&built.snapshot, planner::plan(&built.snapshot));
-    (built, checked)
 }
 
 fn finding_text(findings: &[planner::Finding]) -> String {

@@ -1,12 +1,10 @@
 //! Workloads of the simulated cluster: pod requests, start and stop times, and scheduling constraints.
 
-use std::sync::Arc;
-
-use anyhow::Context;
-use api::objects::{Pod, PodDisruptionBudget};
 use api::{annotation, label};
+use jiff::SignedDuration;
+use lives::surroundings::Workload;
 use planner::Size;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::clock::SECOND;
 
@@ -72,77 +70,58 @@ impl Default for App {
 }
 
 impl App {
-    /// Returns the pod template of the workload.
-    ///
-    /// # Errors
-    /// Returns an error if the generated object cannot be deserialized.
-    pub fn template(&self) -> anyhow::Result<Arc<Pod>> {
+    /// Returns the workload with its pod template.
+    #[must_use]
+    pub fn workload(&self) -> Workload {
+        let (starts, lasts) = (SignedDuration::from_millis(self.starts), self.lasts.map(SignedDuration::from_millis));
+        let (memory, stops) = (self.memory, Some(SignedDuration::from_millis(self.stops)));
+        Workload { memory, starts, stops, lasts, template: self.template(), ..Workload::of(self.wanted, self.cpu) }
+    }
+
+    fn template(&self) -> Value {
         let owner = if self.lasts.is_some() { ("batch/v1", "Job") } else { ("apps/v1", "ReplicaSet") };
         let own = json!({"matchLabels": {APP: self.name}});
-        let mut annotations = Map::new();
+        let mut template = json!({
+            "metadata": {"ownerReferences": [{
+                "apiVersion": owner.0, "kind": owner.1, "name": self.name, "uid": self.name, "controller": true,
+            }]},
+            "spec": {"terminationGracePeriodSeconds": self.grace},
+        });
         if let Some(rests) = self.rests {
             let text = format!("{}s", rests / SECOND);
-            annotations.insert(annotation::DISRUPT_AT_MOST_ONCE_PER.to_owned(), Value::String(text));
+            template["metadata"]["annotations"] = json!({annotation::DISRUPT_AT_MOST_ONCE_PER: text});
         }
-        let mut spec = json!({
-            "containers": [{"name": CONTAINER, "resources": {
-                "requests": {"cpu": format!("{}m", self.cpu), "memory": self.memory.to_string()},
-            }}],
-            "terminationGracePeriodSeconds": self.grace,
-        });
         if self.spread {
-            spec["topologySpreadConstraints"] = json!([{
+            template["spec"]["topologySpreadConstraints"] = json!([{
                 "maxSkew": 1, "topologyKey": label::ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": own,
             }]);
         }
         if self.apart {
-            spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-                {"labelSelector": own, "topologyKey": label::HOSTNAME},
-            ]}});
+            let alone = json!([{"labelSelector": own, "topologyKey": label::HOSTNAME}]);
+            template["spec"]["affinity"] =
+                json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": alone}});
         }
         if self.on_demand {
-            spec["nodeSelector"] = json!({label::CAPACITY_TYPE: "on-demand"});
+            template["spec"]["nodeSelector"] = json!({label::CAPACITY_TYPE: "on-demand"});
         }
-        let object = json!({
-            "metadata": {
-                "namespace": NAMESPACE, "labels": {APP: self.name}, "annotations": annotations,
-                "ownerReferences": [{
-                    "apiVersion": owner.0, "kind": owner.1, "name": self.name, "uid": self.name, "controller": true,
-                }],
-            },
-            "spec": spec,
-            "status": {"phase": "Pending"},
-        });
-        serde_json::from_value(object).context("a made-up pod")
+        template
     }
 
-    /// Returns the PodDisruptionBudget, with the status that the disruption controller of Kubernetes would write.
-    ///
-    /// # Errors
-    /// Returns an error if the generated object cannot be deserialized.
-    pub fn budget(&self, healthy: usize) -> anyhow::Result<Option<Arc<PodDisruptionBudget>>> {
-        let Some(away) = self.may_be_away else { return Ok(None) };
-        let object = json!({
+    /// Returns the PodDisruptionBudget.
+    #[must_use]
+    pub fn budget(&self) -> Option<Value> {
+        let away = self.may_be_away?;
+        Some(json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
             "metadata": {"namespace": NAMESPACE, "name": self.name},
             "spec": {"selector": {"matchLabels": {APP: self.name}}, "maxUnavailable": away},
-            "status": {
-                "disruptionsAllowed": self.allowed(healthy), "currentHealthy": healthy,
-                "desiredHealthy": self.least_healthy(), "expectedPods": self.wanted,
-            },
-        });
-        Ok(Some(serde_json::from_value(object).context("a made-up budget")?))
+        }))
     }
 
     /// Returns the requests of a new pod.
     #[must_use]
     pub fn size(&self) -> Size {
         Size { cpu: self.cpu, memory: self.memory }
-    }
-
-    /// Returns how many pods can be evicted while `healthy` pods are healthy.
-    #[must_use]
-    pub fn allowed(&self, healthy: usize) -> usize {
-        healthy.saturating_sub(self.least_healthy())
     }
 
     /// Returns how many pods must be healthy.

@@ -12,7 +12,6 @@ use planner::Size;
 use crate::app::{App, CONTAINER};
 use crate::budget::Budget;
 use crate::clock::{MINUTE, Moment, timestamp};
-use crate::draining::Cause;
 use crate::world::{Running, World};
 pub use churn::Churn;
 
@@ -31,6 +30,30 @@ const CRAMPED: i64 = 4 * MINUTE;
 const FLOOR: i64 = 50;
 /// Most breaches that are recorded; further ones add no information.
 const MOST: usize = 20;
+
+/// Cause of an eviction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Consolidation that saves money.
+    Saving,
+    /// Another decision of Kerf: drift, expiration, or an instance that never registers.
+    Wish,
+    /// Interruption or loss of the instance.
+    Notice,
+}
+
+impl Cause {
+    /// Returns the cause for which a pod leaves its node.
+    fn of(world: &World, pod: &str) -> Self {
+        let node = world.pods.get(pod).and_then(|pod| pod.node.as_deref());
+        let instance = node.and_then(|node| world.market.instances.get(node));
+        match instance.filter(|it| !it.noticed && !it.ending) {
+            None => Self::Notice,
+            Some(it) if world.claims.get(&it.claim).is_some_and(|claim| churn::saves(claim)) => Self::Saving,
+            Some(_) => Self::Wish,
+        }
+    }
+}
 
 /// Checker of the invariants.
 #[derive(Debug, Default)]
@@ -85,8 +108,14 @@ impl Audit {
     }
 
     /// Checks the eviction or deletion of a pod just before it happens.
-    pub fn leaves(&mut self, world: &World, pod: &str, app: &App, cause: Cause, forced: bool) {
+    pub fn leaves(&mut self, world: &World, pod: &str, forced: bool) {
+        self.leaves_because(world, pod, Cause::of(world, pod), forced);
+    }
+
+    /// Checks an eviction or deletion with this cause.
+    pub fn leaves_because(&mut self, world: &World, pod: &str, cause: Cause, forced: bool) {
         let now = world.now;
+        let Some(app) = world.pods.get(pod).and_then(|pod| world.apps.get(&pod.app)) else { return };
         self.forced += usize::from(forced);
         self.expect(!forced || cause == Cause::Notice, now, || {
             format!("pod {pod} is forced to go, and nothing presses")
@@ -107,13 +136,18 @@ impl Audit {
     /// Checks the termination of an instance by Kerf just before it happens.
     pub fn ends(&mut self, world: &World, node: &str) {
         let left = world.pods_on(node).filter(|(_, pod)| pod.ending.is_none()).count();
-        self.expect(left == 0, world.now, || format!("{node} is ended while {left} pods run there"));
+        self.ended(world.now, node, left);
+    }
+
+    /// Checks that no pods were left on the node of an instance that Kerf has terminated.
+    pub fn ended(&mut self, now: Moment, node: &str, left: usize) {
+        self.expect(left == 0, now, || format!("{node} is ended while {left} pods run there"));
     }
 
     /// Checks that no NodeClaim has two instances.
     fn single(&mut self, world: &World) {
         let mut seen = BTreeSet::new();
-        let live = world.market.instances.values().filter(|instance| !instance.ending);
+        let live = world.market.instances.values().filter(|instance| !instance.ending && !instance.claim.is_empty());
         let twice = live.filter(|instance| !seen.insert(&instance.claim)).map(|instance| instance.claim.clone()).next();
         self.expect(twice.is_none(), world.now, || format!("claim {} has two machines", twice.unwrap_or_default()));
     }
@@ -136,7 +170,7 @@ impl Audit {
     fn requests(&mut self, world: &World) {
         let mut cramped = BTreeSet::new();
         for (node, instance) in world.nodes.keys().filter_map(|node| Some((node, world.market.instances.get(node)?))) {
-            let there_is = Size::from_resources(&world.market.kind(instance).allocatable);
+            let there_is = Size::from_resources(&instance.kind.allocatable);
             let takes = world.pods_on(node).fold(Size::default(), |sum, (_, pod)| sum.plus(pod.takes()));
             self.expect(takes.is_within(there_is), world.now, || format!("{node} keeps {takes:?} of {there_is:?}"));
             let pressed = is_pressed(world, node);

@@ -23,12 +23,6 @@ pub fn timestamp(at: Moment) -> Timestamp {
     Timestamp::from_millisecond(at).unwrap_or_default()
 }
 
-/// Converts a moment into the type of the drain.
-#[must_use]
-pub fn of_drain(at: Moment) -> drain::Millis {
-    drain::Millis(u64::try_from(at).unwrap_or_default())
-}
-
 /// Converts milliseconds into a `Duration`.
 #[must_use]
 pub fn span(millis: i64) -> Duration {

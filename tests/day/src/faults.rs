@@ -1,10 +1,11 @@
 //! Faults and the objects that they affect.
 
+use cloud::fake::Pool;
 use planner::CapacityType;
 
 use crate::clock::{MINUTE, SECOND};
 use crate::dice::Dice;
-use crate::market::{Market, Shelf, shelf};
+use crate::market::Market;
 
 /// One fault. A number selects the affected object among those that exist at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,15 +42,16 @@ pub fn draw(dice: &mut Dice) -> Fault {
 
 /// Returns the offerings that run out together: spot of one type in all zones, or one type in one zone in both capacity types.
 #[must_use]
-pub fn sold_out(market: &Market, whom: usize) -> Vec<Shelf> {
-    let running: Vec<usize> = market.instances.values().map(|instance| instance.kind).collect();
-    let types = &market.catalogue.types;
-    let kind = running.get(whom % running.len().max(1)).copied().unwrap_or(whom % types.len().max(1));
-    let Some(kind) = types.get(kind) else { return Vec::new() };
-    let zone = kind.offerings.get(whom % kind.offerings.len().max(1)).map(|offering| &offering.zone);
-    let meant = kind.offerings.iter().filter(|offering| match whom % 2 {
-        0 => offering.capacity_type == CapacityType::Spot,
-        _ => Some(&offering.zone) == zone,
+pub fn sold_out(market: &Market, whom: usize) -> Vec<Pool> {
+    let running: Vec<&str> = market.instances.values().map(|instance| instance.kind.name.as_str()).collect();
+    let types: Vec<&str> = market.prices.keys().map(|pool| pool.instance_type.as_str()).collect();
+    let pick = |all: &[&str]| all.get(whom % all.len().max(1)).map(|name| (*name).to_owned());
+    let Some(kind) = pick(&running).or_else(|| pick(&types)) else { return Vec::new() };
+    let own: Vec<&Pool> = market.prices.keys().filter(|pool| pool.instance_type == kind).collect();
+    let zone = own.get(whom % own.len().max(1)).map(|pool| &pool.zone);
+    let meant = own.iter().filter(|pool| match whom % 2 {
+        0 => pool.capacity_type == CapacityType::Spot.as_str(),
+        _ => Some(&pool.zone) == zone,
     });
-    meant.map(|offering| shelf(&kind.name, offering)).collect()
+    meant.map(|pool| (*pool).clone()).collect()
 }

@@ -1,25 +1,25 @@
-//! Simulated day: a cluster, EC2, agents and faults on one clock around the shipped snapshot builder, planner and drain.
+//! Simulated day: the shipped controller in the cluster of `lives`, with a day of workloads, EC2's prices and faults on one clock.
 //!
-//! All of it depends only on a seed, so every run finds the same breaches. Models replace kube-scheduler, kubelet and the
-//! controllers of Kubernetes (`world`), EC2 (`market`, `machines`), and the steps by which Kerf's controller carries out plans
-//! (`controller`). The simulated steps mirror `docs/architecture.md`. The shipped ones link the EC2 SDK and are tested by the
-//! soak.
+//! The controller, its planner and its drain are the shipped ones. Kubelets, kube-scheduler and the owners of pods are the models
+//! of `lives`, and EC2 is its fake. This crate has the events of the day, the usage reports of agents, the checks after every
+//! change, and the record. Karpenter's rules for disruption (`peer`) can replace Kerf's plans; everything else stays the same.
 
 pub mod app;
 pub mod audit;
 pub mod budget;
 pub mod clock;
-pub mod controller;
+mod commands;
 pub mod dice;
-pub mod draining;
 pub mod faults;
-pub mod machines;
 pub mod market;
+pub mod peer;
 pub mod picture;
 pub mod record;
 mod reports;
 pub mod setup;
 pub mod simulation;
+mod source;
+mod stage;
 pub mod trace;
 pub mod verdict;
 pub mod world;

@@ -1,40 +1,39 @@
-//! Simulated EC2: prices of offerings, insufficient capacity that only a launch reveals, and running instances.
+//! Prices of offerings, and the instances of the fake of EC2. Only a launch reveals insufficient capacity.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::{EC2NodeClass, EC2NodeClassSpec};
-use cloud::nodeclass::{ResolvedImage, Zone};
-use cloud::types::{ClassSettings, OfferingSource as Prices, Source, catalogue};
-use cloud::unavailable_offerings::UnavailableOfferings;
-use cloud::{Image, data};
-use jiff::Timestamp;
-use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering};
+use anyhow::Context;
+use cloud::data;
+use cloud::fake::{FakeCloud, FakeInstance, Pool};
+use lives::clock::OfTokio;
+use lives::kinds;
+use planner::{CapacityType, InstanceType, MicroDollars};
 
-use crate::clock::Moment;
+use crate::clock::{Moment, SECOND};
 use crate::dice::Dice;
 
-const REGION: &str = "us-east-1";
-const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
+const REGION: &str = "us-west-2";
 /// General, compute and memory families of both architectures: enough choice for the planner, and short planning times.
 const FAMILIES: [&str; 6] = ["c7i.", "m7i.", "r7i.", "c7g.", "m7g.", "r7g."];
 /// Range of spot prices, in percent of the on-demand price.
 const SPOT: (i64, i64) = (28, 48);
+/// Time from the request to terminate an instance to its end, in milliseconds.
+const SHUTS_DOWN: i64 = 20 * SECOND;
+/// Name of the queue that receives the notices of EC2.
+pub const QUEUE: &str = "notices";
 
-/// Key of an offering: instance type, zone, capacity type.
-pub type Shelf = (String, String, CapacityType);
-
-/// Instance that runs, or ran.
+/// Instance that runs.
 #[derive(Clone, Debug)]
 pub struct Instance {
-    /// EC2's id of the instance and name of its Node.
+    /// Name of its Node, which is its private DNS name.
     pub id: String,
-    /// Sequence number of the launch, starting at 1.
-    pub number: usize,
-    /// NodeClaim of the launch, as in the instance's tag.
+    /// EC2's id of the instance.
+    pub ec2: String,
+    /// NodeClaim whose status has its provider ID; empty before.
     pub claim: String,
-    /// Position of its instance type in the catalogue.
-    pub kind: usize,
+    /// Instance type.
+    pub kind: Arc<InstanceType>,
     /// Availability zone.
     pub zone: String,
     /// Capacity type, spot or on-demand.
@@ -45,7 +44,7 @@ pub struct Instance {
     pub bought: Moment,
     /// True after the request to terminate the instance.
     pub ending: bool,
-    /// True after a spot interruption notice.
+    /// True after a spot interruption notice, or after EC2 has ended the instance.
     pub noticed: bool,
     /// True while its agent does not run.
     pub agent_dead: bool,
@@ -54,100 +53,100 @@ pub struct Instance {
 /// Offerings and instances.
 #[derive(Debug)]
 pub struct Market {
-    /// All offerings, each marked as available; only a launch reveals insufficient capacity.
-    pub catalogue: Arc<Catalogue>,
+    /// Prices of all offerings.
+    pub prices: BTreeMap<Pool, MicroDollars>,
     /// Offerings with insufficient capacity, with the end of that state.
-    pub dry: BTreeMap<Shelf, Moment>,
-    /// Instances that have not ended, by id.
+    pub dry: BTreeMap<Pool, Moment>,
+    /// Instances that have not ended, by the name of their Node.
     pub instances: BTreeMap<String, Instance>,
-    /// Instance of the last launch for a NodeClaim, by the NodeClaim's name.
+    /// Node of a NodeClaim, by the NodeClaim's name.
     owners: BTreeMap<String, String>,
-    bought: usize,
+    /// Name of the Node of each instance that ever ran, by the id in EC2.
+    names: BTreeMap<String, String>,
 }
 
 impl Market {
-    /// Creates real instance types of these sizes at on-demand prices; spot prices are random.
+    /// Creates instance types of these sizes at on-demand prices, with random spot prices, and the fake of EC2 that sells them.
     ///
     /// # Errors
     /// Returns an error if Kerf's data files are damaged.
-    pub fn new(dice: &mut Dice, sizes: &[&str]) -> anyhow::Result<Self> {
-        let mut catalogue = on_demand(sizes)?;
-        catalogue.types.iter_mut().for_each(|kind| add_spot(kind, dice));
-        Ok(Self {
-            catalogue: Arc::new(catalogue),
-            dry: BTreeMap::new(),
-            instances: BTreeMap::new(),
-            owners: BTreeMap::new(),
-            bought: 0,
-        })
-    }
-
-    /// Returns the type of an instance.
-    #[must_use]
-    pub fn kind(&self, instance: &Instance) -> &InstanceType {
-        &self.catalogue.types[instance.kind]
-    }
-
-    /// Returns the catalogue without these unavailable offerings.
-    #[must_use]
-    pub fn without(&self, short: &BTreeMap<Shelf, Moment>) -> Arc<Catalogue> {
-        if short.is_empty() {
-            return Arc::clone(&self.catalogue);
+    pub fn new(dice: &mut Dice, sizes: &[&str]) -> anyhow::Result<(Self, FakeCloud)> {
+        let wanted = |name: &str| {
+            let size = name.split('.').nth(1).unwrap_or_default();
+            sizes.contains(&size) && FAMILIES.iter().any(|family| name.starts_with(family))
+        };
+        let mut names: Vec<&str> = data::instance_types()?.keys().map(String::as_str).filter(|it| wanted(it)).collect();
+        names.sort_unstable();
+        let ec2 = FakeCloud::builder(REGION).only_types(&names).clock(OfTokio).without_spot_prices();
+        let ec2 = ec2.shutting_down_for(jiff::SignedDuration::from_millis(SHUTS_DOWN)).build()?;
+        ec2.create_queue(QUEUE);
+        ec2.events_to(Some(QUEUE));
+        let facts = data::facts()?;
+        let mut prices = BTreeMap::new();
+        for offering in data::type_offerings(REGION)?.iter().filter(|it| names.contains(&it.instance_type.as_str())) {
+            let (name, zone) = (offering.instance_type.as_str(), offering.zone.as_str());
+            let full = *facts.on_demand.get(name).with_context(|| format!("no price for {name}"))?;
+            let spot = full * dice.between(SPOT.0, SPOT.1) / 100;
+            ec2.set_spot_price(name, zone, spot);
+            prices.insert(Pool::new(CapacityType::OnDemand.as_str(), name, zone), MicroDollars(full));
+            prices.insert(Pool::new(CapacityType::Spot.as_str(), name, zone), MicroDollars(spot));
         }
-        let mut known = Catalogue::clone(&self.catalogue);
-        for kind in &mut known.types {
-            for offering in &mut kind.offerings {
-                offering.available = !short.contains_key(&shelf(&kind.name, offering));
+        let (dry, instances) = (BTreeMap::new(), BTreeMap::new());
+        Ok((Self { prices, dry, instances, owners: BTreeMap::new(), names: BTreeMap::new() }, ec2))
+    }
+
+    /// Takes over the instances of EC2, and returns how many are new.
+    pub fn see(&mut self, machines: &[FakeInstance]) -> usize {
+        let before = self.names.len();
+        let lives = |machine: &&FakeInstance| machine.instance.state != "terminated";
+        let live: BTreeMap<&str, &FakeInstance> =
+            machines.iter().filter(lives).map(|it| (it.instance.private_dns_name.as_str(), it)).collect();
+        self.instances.retain(|id, _| live.contains_key(id.as_str()));
+        for (id, machine) in live {
+            if !self.instances.contains_key(id) {
+                self.instances.insert(id.to_owned(), self.launched(machine));
+                self.names.insert(machine.instance.id.clone(), id.to_owned());
+            }
+            if let Some(instance) = self.instances.get_mut(id) {
+                instance.ending = machine.instance.is_ending();
+                instance.noticed |= machine.interruption.is_some();
             }
         }
-        Arc::new(known)
+        self.names.len() - before
     }
 
-    /// Launches the cheapest offering that matches and has capacity, and returns the matching offerings without capacity.
-    pub fn buy(&mut self, claim: &str, suits: impl Fn(&InstanceType, &Offering) -> bool, now: Moment) -> Bought {
-        let mut dry = Vec::new();
-        let mut best: Option<(MicroDollars, usize, &Offering)> = None;
-        for (position, kind) in self.catalogue.types.iter().enumerate() {
-            for offering in kind.offerings.iter().filter(|offering| suits(kind, offering)) {
-                let shelf = shelf(&kind.name, offering);
-                if self.dry.get(&shelf).is_some_and(|until| *until > now) {
-                    dry.push(shelf);
-                } else if best.as_ref().is_none_or(|(price, _, _)| offering.price < *price) {
-                    best = Some((offering.price, position, offering));
-                }
-            }
-        }
-        let instance = best.map(|(price, kind, offering)| Instance {
-            id: format!("i-{:017x}", self.bought + 1),
-            number: self.bought + 1,
-            claim: claim.to_owned(),
-            kind,
-            zone: offering.zone.clone(),
-            capacity_type: offering.capacity_type,
-            price,
-            bought: now,
+    fn launched(&self, machine: &FakeInstance) -> Instance {
+        let instance = &machine.instance;
+        let capacity_type = if instance.spot { CapacityType::Spot } else { CapacityType::OnDemand };
+        let pool = Pool::new(capacity_type.as_str(), &instance.instance_type, &instance.zone);
+        Instance {
+            id: instance.private_dns_name.clone(),
+            ec2: instance.id.clone(),
+            claim: String::new(),
+            kind: kinds::kind(&instance.instance_type),
+            zone: instance.zone.clone(),
+            capacity_type,
+            price: self.prices.get(&pool).copied().unwrap_or(MicroDollars(0)),
+            bought: machine.launched.as_millisecond(),
             ending: false,
             noticed: false,
             agent_dead: false,
-        });
-        if let Some(instance) = &instance {
-            self.bought += 1;
-            self.owners.insert(claim.to_owned(), instance.id.clone());
-            self.instances.insert(instance.id.clone(), instance.clone());
         }
-        Bought { instance, dry }
     }
 
-    /// Returns the instance of a NodeClaim, by the tag of its launch.
+    /// Notes the instance of a NodeClaim.
+    pub fn belongs(&mut self, provider_id: &str, claim: &str) {
+        let Some(id) = provider_id.rsplit('/').next().and_then(|ec2| self.names.get(ec2)) else { return };
+        self.owners.insert(claim.to_owned(), id.clone());
+        if let Some(instance) = self.instances.get_mut(id) {
+            claim.clone_into(&mut instance.claim);
+        }
+    }
+
+    /// Returns the instance of a NodeClaim.
     #[must_use]
     pub fn of_claim(&self, claim: &str) -> Option<&Instance> {
         self.instances.get(self.owners.get(claim)?)
-    }
-
-    /// Returns the number of launched instances.
-    #[must_use]
-    pub fn bought(&self) -> usize {
-        self.bought
     }
 
     /// Returns the price of all instances per hour, including those that are terminating.
@@ -155,59 +154,4 @@ impl Market {
     pub fn cost(&self) -> i64 {
         self.instances.values().map(|it| it.price.0).sum()
     }
-}
-
-/// Result of a launch.
-#[derive(Debug)]
-pub struct Bought {
-    /// Launched instance, if any offering had capacity.
-    pub instance: Option<Instance>,
-    /// Matching offerings with insufficient capacity.
-    pub dry: Vec<Shelf>,
-}
-
-/// Returns the key of an offering.
-#[must_use]
-pub fn shelf(kind: &str, offering: &Offering) -> Shelf {
-    (kind.to_owned(), offering.zone.clone(), offering.capacity_type)
-}
-
-fn on_demand(sizes: &[&str]) -> anyhow::Result<Catalogue> {
-    let facts = data::facts()?;
-    let all = data::instance_types()?.values();
-    let wanted = |name: &str| {
-        let size = name.split('.').nth(1).unwrap_or_default();
-        sizes.contains(&size) && FAMILIES.iter().any(|family| name.starts_with(family))
-    };
-    let infos: Vec<_> = all.filter(|info| wanted(&info.name)).cloned().collect();
-    let mut prices = Prices::new(facts.on_demand.clone());
-    prices.set_offerings(data::type_offerings(REGION)?);
-    let class = EC2NodeClass::new("default", EC2NodeClassSpec::default());
-    let zone = |name: &&str| ((*name).to_owned(), Zone { id: String::new(), subnets: vec![String::new()] });
-    let class = ClassSettings::new(&class, ZONES.iter().map(zone).collect())?;
-    let images = [ResolvedImage { image: Image::default(), requirements: Vec::new() }];
-    let source = Source {
-        infos: &infos,
-        facts,
-        offerings: &prices,
-        shortages: &UnavailableOfferings::default(),
-        images: &images,
-    };
-    let settings = cloud::Settings { region: REGION.to_owned(), ..cloud::Settings::default() };
-    let mut found = catalogue(&source, &class, &settings, Timestamp::UNIX_EPOCH);
-    for kind in &mut found.types {
-        kind.offerings.retain(|it| it.available && it.capacity_type == CapacityType::OnDemand);
-    }
-    found.types.retain(|kind| !kind.offerings.is_empty());
-    Ok(found)
-}
-
-fn add_spot(kind: &mut InstanceType, dice: &mut Dice) {
-    let spot = |offering: &Offering, dice: &mut Dice| Offering {
-        capacity_type: CapacityType::Spot,
-        price: MicroDollars(offering.price.0 * dice.between(SPOT.0, SPOT.1) / 100),
-        ..offering.clone()
-    };
-    let more: Vec<Offering> = kind.offerings.iter().map(|offering| spot(offering, dice)).collect();
-    kind.offerings.extend(more);
 }

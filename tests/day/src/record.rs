@@ -1,8 +1,6 @@
 //! Results of a simulation: totals, one sample per minute, and every disruption command.
 
-use std::collections::BTreeMap;
-
-use planner::{CommandReason, PlannedCommand, ResizeReason};
+use planner::CommandReason;
 
 use crate::clock::{HOUR, MINUTE, Moment};
 use crate::world::World;
@@ -31,8 +29,6 @@ pub struct Moved {
     pub claims: Vec<String>,
     /// Names of its replacements; empty without replacements.
     pub id: String,
-    /// Savings according to the plan, in dollars per hour.
-    pub saving: Option<f64>,
     /// Start of the command.
     pub begun: Moment,
     /// Moment at which its replacements were initialized or the command was rolled back. A command without replacements ends at
@@ -61,8 +57,10 @@ pub struct Record {
     pub deaths: usize,
     /// Number of faults of all kinds.
     pub faults: usize,
-    /// Number of resized pods by reason.
-    pub resizes: BTreeMap<ResizeReason, usize>,
+    /// Number of resizes that lowered requests.
+    pub lowered: usize,
+    /// Number of resizes that raised requests again.
+    pub raised: usize,
     /// Number of interrupted instances with a notice.
     pub notices: usize,
     /// Accumulated cost, in micro-dollars times milliseconds.
@@ -88,50 +86,14 @@ impl Record {
         }
     }
 
-    /// Returns how often requests were lowered.
-    #[must_use]
-    pub fn lowered(&self) -> usize {
-        self.resizes.get(&ResizeReason::MakesRoom).copied().unwrap_or(0)
-    }
-
-    /// Returns how often requests were raised again.
-    #[must_use]
-    pub fn raised(&self) -> usize {
-        let kept = self.resizes.get(&ResizeReason::NoRoom).copied().unwrap_or(0);
-        self.resizes.values().sum::<usize>() - self.lowered() - kept
-    }
-
     /// Returns the cost of all instances, in dollars.
     #[must_use]
     pub fn dollars(&self) -> f64 {
         self.spent as f64 / HOUR as f64 / 1e6
     }
-
-    pub(crate) fn began(&mut self, moved: Moved) {
-        self.moves.push(moved);
-    }
-
-    pub(crate) fn ended(&mut self, id: &str, at: Moment, done: bool) {
-        if let Some(moved) = self.moves.iter_mut().rev().find(|moved| moved.id == id) {
-            (moved.ended, moved.done) = (Some(at), done);
-        }
-    }
 }
 
 impl Moved {
-    pub(crate) fn of(planned: &PlannedCommand, claims: &[String], id: &str, now: Moment) -> Self {
-        let at_once = id.is_empty();
-        Self {
-            reason: planned.reason,
-            claims: claims.to_vec(),
-            id: id.to_owned(),
-            saving: planned.saving.map(|saving| saving.0 as f64 / 1e6),
-            begun: now,
-            ended: at_once.then_some(now),
-            done: at_once,
-        }
-    }
-
     /// Reports whether the command was started to save money.
     #[must_use]
     pub fn saves(&self) -> bool {

@@ -3,15 +3,13 @@
 //! the node has.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use api::nodeusage::{Figures, Histograms, NodeUsageSpec, Pressure};
-use api::objects::NodeReport;
 use api::status::Time;
-use api::usage::{Histogram, Joint, Level, PodId, PodUsage, UNKNOWN, Usage, encode_pods};
+use api::usage::{Histogram, Joint, Level, PodId, PodUsage, UNKNOWN, encode_pods};
 use api::{Quantity, quantity};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::Size;
+use serde_json::{Value, json};
 
 use crate::clock::{HOUR, MINUTE, Moment, timestamp};
 use crate::market::Instance;
@@ -62,21 +60,19 @@ impl Reports {
         self.last + REPORT
     }
 
-    /// Writes a report for each node with a running agent, if reports are due.
-    pub fn refresh(&mut self, world: &mut World) {
+    /// Returns a report for each node with a running agent, if reports are due.
+    pub fn due(&mut self, world: &World) -> Vec<Value> {
         if world.now < self.next() {
-            return;
+            return Vec::new();
         }
         (self.last, self.turn) = (world.now, self.turn + 1);
         self.pods.retain(|name, _| world.pods.contains_key(name));
         self.nodes.retain(|name, _| world.nodes.contains_key(name));
         let living = world.market.instances.values().filter(|it| !it.agent_dead && world.nodes.contains_key(&it.id));
-        let reports: Vec<(String, Arc<NodeReport>)> =
-            living.filter_map(|it| Some((it.id.clone(), Arc::new(self.report(world, it)?)))).collect();
-        world.reports.extend(reports);
+        living.filter_map(|it| self.report(world, it)).collect()
     }
 
-    fn report(&mut self, world: &World, instance: &Instance) -> Option<NodeReport> {
+    fn report(&mut self, world: &World, instance: &Instance) -> Option<Value> {
         let now = world.now;
         let mut wanted = Size::default();
         let mut pods = Vec::new();
@@ -88,9 +84,9 @@ impl Reports {
             pods.extend(history.of_pod(pod.object.metadata.uid.as_deref().unwrap_or_default()));
         }
         let node = self.nodes.entry(instance.id.clone()).or_default();
-        node.add(wanted, Size::from_resources(&world.market.kind(instance).allocatable), now);
+        node.add(wanted, Size::from_resources(&instance.kind.allocatable), now);
         let spec = NodeUsageSpec {
-            instance: instance.id.clone(),
+            instance: instance.ec2.clone(),
             measured_at: Time(timestamp(now)),
             since: Time(timestamp(instance.bought)),
             cpu: figures(quantity::CPU, &node.all.cpu, |level| level.millicores())?,
@@ -105,8 +101,10 @@ impl Reports {
             },
             pods: encode_pods(&pods),
         };
-        let metadata = ObjectMeta { name: Some(instance.id.clone()), ..ObjectMeta::default() };
-        Some(NodeReport { metadata, usage: Usage::read(&spec).ok()? })
+        Some(json!({
+            "apiVersion": "kerf.sh/v1alpha1", "kind": "NodeUsage",
+            "metadata": {"name": instance.id, "uid": instance.ec2}, "spec": spec,
+        }))
     }
 }
 

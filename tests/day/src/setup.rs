@@ -1,15 +1,13 @@
 //! Configuration of the simulated cluster: NodePools, disruption budgets and reliability of instances.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use api::{NodePool, annotation};
+use api::{annotation, label};
 use planner::CommandReason;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::budget::{Allowed, Budget, Window};
 use crate::clock::{HOUR, Moment, SECOND};
-use crate::world::pool;
 
 /// NodePool of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +51,7 @@ pub struct Setup {
     pub after: &'static str,
     /// Available instance sizes.
     pub sizes: Vec<&'static str>,
-    /// Resolution of the clock in milliseconds: events are delayed to the end of their interval. Large clusters use whole
-    /// seconds.
+    /// Reaction time of the models and interval of the checks, in milliseconds. Large clusters use whole seconds.
     pub grain: i64,
 }
 
@@ -87,26 +84,34 @@ impl Default for Setup {
             ],
             after: "1m",
             sizes: vec!["large", "xlarge", "2xlarge", "4xlarge", "8xlarge"],
-            grain: 100,
+            grain: 500,
         }
     }
 }
 
 impl Setup {
     /// Returns the NodePools as API objects.
-    ///
-    /// # Errors
-    /// Returns an error if an object cannot be generated.
-    pub fn pools(&self) -> anyhow::Result<Vec<Arc<NodePool>>> {
-        let annotations =
-            json!({annotation::UTILIZATION: self.utilization, annotation::PACK_MIN_HISTORY: self.history});
-        let of = |own: &Pool| {
-            let budgets: Vec<_> = own.budgets.iter().map(Budget::words).collect();
-            let disruption = json!({"consolidateAfter": self.after, "budgets": budgets});
-            let expires = own.expires.map_or("Never".to_owned(), |after| format!("{}s", after / SECOND));
-            pool(own.name, &own.capacity_types, &annotations, &disruption, &expires)
-        };
-        self.pools.iter().map(of).collect()
+    #[must_use]
+    pub fn pools(&self) -> Vec<Value> {
+        self.pools.iter().map(|own| self.pool(own)).collect()
+    }
+
+    fn pool(&self, own: &Pool) -> Value {
+        let budgets: Vec<_> = own.budgets.iter().map(Budget::words).collect();
+        json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+            "metadata": {"name": own.name, "uid": own.name, "annotations": {
+                annotation::UTILIZATION: self.utilization, annotation::PACK_MIN_HISTORY: self.history,
+            }},
+            "spec": {
+                "disruption": {"consolidateAfter": self.after, "budgets": budgets},
+                "template": {"spec": {
+                    "requirements": [{"key": label::CAPACITY_TYPE, "operator": "In", "values": own.capacity_types}],
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                    "expireAfter": own.expires.map_or("Never".to_owned(), |after| format!("{}s", after / SECOND)),
+                }},
+            },
+        })
     }
 
     /// Returns the disruption budgets by NodePool.

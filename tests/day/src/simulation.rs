@@ -1,69 +1,126 @@
-//! Complete simulation: one clock on which workloads, EC2, Kubernetes, agents and the controller act in a fixed order.
+//! Complete simulation: the shipped controller in the cluster of `lives`, on one paused clock, with the events of a day and the
+//! checks after every change.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
 
-use api::condition;
-use api::objects::NodeCondition;
-use api::status::Conditioned;
-use planner::CapacityType;
+use anyhow::Context;
+use api::objects::{Node, NodeReport, Pod};
+use api::{NodeClaim, annotation, condition};
+use jiff::SignedDuration;
+use lives::api_server::Event as Seen;
+use lives::api_server::{BUDGETS, CLAIMS, Change, NODES, PODS, USAGES};
+use lives::clock as stage_clock;
+use lives::surroundings::Boot;
+use planner::{CapacityType, Snapshot};
+use serde_json::json;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
 
+use crate::app::NAMESPACE;
 use crate::audit::Audit;
 use crate::clock::{MINUTE, Moment, SECOND, START, timestamp};
-use crate::controller::{Controller, Hands};
-use crate::draining::Draining;
+use crate::commands::Commands;
 use crate::faults::{self, Fault};
-use crate::machines::Machines;
-use crate::market::Market;
+use crate::market::{Instance, Market};
+use crate::peer::Peer;
 use crate::record::Record;
 use crate::reports::Reports;
 use crate::setup::Setup;
+use crate::source::Witness;
+use crate::stage::Stage;
 use crate::trace::Event;
 use crate::world::World;
 
 /// Time from a spot interruption notice to the end of the instance.
 const NOTICE: i64 = 2 * MINUTE;
+/// Longest time between two checks.
+const LOOK_AGAIN: i64 = 10 * SECOND;
+/// Lifetime of an unavailable offering in the controller.
+const SHORT: i64 = 3 * MINUTE;
+/// Time from the launch to the Node, in seconds.
+const REGISTERS: (i64, i64) = (18, 32);
+/// Time from the Node to kubelet's Ready, in seconds.
+const READY: i64 = 8;
 
 /// Complete simulation of a cluster.
 pub struct Simulation {
-    /// Simulated cluster.
+    /// State of the simulated cluster.
     pub world: World,
     /// Checker of the invariants.
     pub audit: Audit,
     /// Data for the report.
     pub record: Record,
-    /// Kerf's controller.
-    pub controller: Controller,
-    machines: Machines,
-    agents: BTreeMap<String, (Moment, Draining)>,
+    stage: Stage,
+    source: Arc<Witness>,
+    peer: Option<Peer>,
+    commands: Commands,
+    boot: Boot,
     script: BTreeMap<(Moment, usize), Event>,
     /// Restarts of agents, by moment.
     back: BTreeSet<(Moment, String)>,
+    /// Start of the controller after a crash.
+    down_until: Option<Moment>,
     scripted: usize,
     reports: Reports,
     grain: i64,
+    begin: Instant,
+    // The last field: everything above may belong to its tasks.
+    runtime: Arc<Runtime>,
 }
 
 impl Simulation {
     /// Creates a simulation at its first moment.
     ///
     /// # Errors
-    /// Returns an error if an object cannot be generated or a data file of Kerf is damaged.
+    /// Returns an error if a data file of Kerf is damaged or the runtime cannot be created.
     pub fn new(setup: &Setup) -> anyhow::Result<Self> {
-        let market = Market::new(&mut crate::dice::Dice::new(setup.seed), &setup.sizes)?;
-        let world = World::new(START, market, setup.pools()?);
+        let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().context("a runtime")?;
+        let seconds = SignedDuration::from_secs;
+        let boot = Boot {
+            registers: (seconds(REGISTERS.0), seconds(REGISTERS.1)),
+            ready: seconds(READY),
+            duds: setup.duds as usize,
+            seed: setup.seed,
+        };
+        let source = Witness::new(None);
+        let (begin, market, stage) = runtime.block_on(async {
+            let begin = Instant::now();
+            stage_clock::set(begin, timestamp(START));
+            let (market, ec2) = Market::new(&mut crate::dice::Dice::new(setup.seed), &setup.sizes)?;
+            let mut stage = Stage::new(ec2, setup.pools(), setup.grain.max(1));
+            stage.town.surroundings.boot(boot);
+            stage.start(&source);
+            anyhow::Ok((begin, market, stage))
+        })?;
         Ok(Self {
-            world,
+            world: World::new(START, market),
             audit: Audit::new(setup.budgets()),
             record: Record::default(),
-            controller: Controller::default(),
-            machines: Machines::new(setup.seed, setup.duds),
-            agents: BTreeMap::new(),
+            stage,
+            source,
+            peer: None,
+            commands: Commands::default(),
+            boot,
             script: BTreeMap::new(),
             back: BTreeSet::new(),
+            down_until: None,
             scripted: 0,
             reports: Reports::new(START),
             grain: setup.grain.max(1),
+            begin,
+            runtime: Arc::new(runtime),
         })
+    }
+
+    /// Restarts the controller with the rules of a peer for disruption, or with Kerf's.
+    pub fn ruled_by(&mut self, peer: Option<Peer>) {
+        self.peer.clone_from(&peer);
+        self.source = Witness::new(peer);
+        self.within(async |it| {
+            it.stage.kill();
+            it.stage.start(&it.source);
+        });
     }
 
     /// Schedules an event.
@@ -73,25 +130,14 @@ impl Simulation {
     }
 
     /// Runs until a moment.
-    ///
-    /// # Errors
-    /// Returns an error if an object cannot be generated.
-    pub fn run(&mut self, until: Moment) -> anyhow::Result<()> {
-        loop {
-            let next = self.next().max(self.world.now + 1);
-            let at = next.saturating_add(self.grain - 1).div_euclid(self.grain).saturating_mul(self.grain).min(until);
-            self.record.tick(&self.world, at);
-            self.world.now = at;
-            self.step()?;
-            if at >= until {
-                return Ok(());
-            }
-        }
+    pub fn run(&mut self, until: Moment) {
+        self.within(async |it| it.play(until).await);
     }
 
     /// Lets all instances that are launched from now on register.
     pub fn only_good_machines(&mut self) {
-        self.machines.only_good();
+        self.boot.duds = 0;
+        self.stage.town.surroundings.boot(self.boot);
     }
 
     /// Returns the pods that have been pending for longer than `span`.
@@ -100,36 +146,131 @@ impl Simulation {
         self.world.pods.iter().filter(move |(_, pod)| pod.node.is_none() && pod.created < since).map(|(name, _)| name)
     }
 
-    fn next(&self) -> Moment {
-        let script = self.script.keys().next().map(|(at, _)| *at);
-        let agents = self.agents.values().map(|(at, _)| *at).min();
-        let back = self.back.first().map(|(at, _)| *at);
-        let all = [script, self.machines.next(), agents, back, self.world.next()];
-        all.into_iter().flatten().chain([self.controller.next(), self.reports.next()]).min().unwrap_or(Moment::MAX)
+    /// Returns the snapshot of the last plan.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        self.source.plans().snapshot.clone()
     }
 
-    fn step(&mut self) -> anyhow::Result<()> {
-        let now = self.world.now;
+    /// Sets the requests of a pod, as a client of the API server.
+    pub fn resize(&mut self, pod: &str, asks: planner::Size) {
+        let requests = json!({"cpu": format!("{}m", asks.cpu), "memory": asks.memory.to_string()});
+        let containers = json!([{"name": crate::app::CONTAINER, "resources": {"requests": requests}}]);
+        self.stage.town.server.change(PODS, &key(pod), &json!({"spec": {"containers": containers}}));
+    }
+
+    /// Runs a part of the simulation on its clock.
+    fn within(&mut self, part: impl AsyncFnOnce(&mut Self)) {
+        stage_clock::set(self.begin, timestamp(START));
+        let runtime = Arc::clone(&self.runtime);
+        runtime.block_on(part(self));
+    }
+
+    async fn play(&mut self, until: Moment) {
+        loop {
+            let next = self.next().clamp(self.world.now + 1, until.max(self.world.now + 1));
+            self.stage.change(next - moment()).await;
+            self.stage.settle(self.grain, next.max(moment()).min(until) - moment()).await;
+            self.step();
+            if self.world.now >= until {
+                return;
+            }
+        }
+    }
+
+    fn next(&self) -> Moment {
+        let script = self.script.keys().next().map(|(at, _)| *at);
+        let back = self.back.first().map(|(at, _)| *at);
+        let all = [script, back, self.down_until, Some(self.reports.next()), Some(self.world.now + LOOK_AGAIN)];
+        all.into_iter().flatten().min().unwrap_or(Moment::MAX)
+    }
+
+    fn step(&mut self) {
+        let now = moment();
+        self.record.tick(&self.world, now);
+        self.world.now = now;
+        self.see();
         while self.script.first_key_value().is_some_and(|((at, _), _)| *at <= now) {
             let Some((_, event)) = self.script.pop_first() else { break };
-            self.happen(event)?;
+            self.happen(event);
         }
-        self.machines.happen(&mut self.world)?;
+        self.restart();
         self.agents();
-        self.world.settle()?;
-        if std::mem::take(&mut self.world.news) {
-            self.controller.ask();
-        }
-        let hands = &mut Hands {
-            world: &mut self.world,
-            machines: &mut self.machines,
-            audit: &mut self.audit,
-            record: &mut self.record,
-        };
-        self.controller.work(hands);
-        self.world.settle()?;
+        self.expire();
         self.audit.step(&self.world);
-        Ok(())
+    }
+
+    /// Takes over what has happened since the last step.
+    fn see(&mut self) {
+        if let Some(machines) = self.stage.changed_machines() {
+            self.record.launches += self.world.market.see(&machines);
+        }
+        while let Ok(event) = self.stage.events.try_recv() {
+            self.see_object(&event);
+        }
+        self.record.refusals = self.world.refusals;
+        let early = std::mem::take(&mut *self.stage.early.lock().unwrap_or_else(PoisonError::into_inner));
+        early.into_iter().for_each(|(node, left)| self.audit.ended(self.world.now, &node, left));
+        let mut plans = self.source.plans();
+        self.record.plans += std::mem::take(&mut plans.count);
+        self.record.refused += std::mem::take(&mut plans.refused);
+        if self.audit.evidence.is_none() {
+            self.audit.evidence = plans.evidence.take();
+        }
+        for problem in plans.problems.drain(..) {
+            self.audit.expect(false, self.world.now, || format!("the translator complains: {problem}"));
+        }
+    }
+
+    fn see_object(&mut self, event: &Seen) {
+        let gone = event.change == Change::Removed;
+        match (event.plural.as_str(), event.change) {
+            (PODS, Change::Leaving { forced }) => self.leaves(&event.object.typed::<Pod>(), forced),
+            (PODS, _) => self.see_pod(&event.object.typed::<Pod>(), gone),
+            (NODES, _) => self.world.see_node(&event.object.typed::<Node>(), gone),
+            (CLAIMS, _) => {
+                let claim = event.object.typed::<NodeClaim>();
+                self.world.see_claim(&claim, gone);
+                let (world, audit, record) = (&self.world, &mut self.audit, &mut self.record);
+                self.commands.see(&claim, gone, world, audit, record);
+            }
+            (USAGES, Change::Stored) => {
+                let report = event.object.typed::<NodeReport>();
+                self.world.reports.insert(report.metadata.name.clone().unwrap_or_default(), report);
+            }
+            _ => {}
+        }
+    }
+
+    fn leaves(&mut self, pod: &Pod, forced: bool) {
+        self.world.evicted += usize::from(!forced);
+        self.audit.leaves(&self.world, pod.name(), forced);
+    }
+
+    fn see_pod(&mut self, pod: &Arc<Pod>, gone: bool) {
+        let before = self.world.pods.get(pod.name()).map(|known| known.asks);
+        self.world.see_pod(pod, gone);
+        let after = self.world.pods.get(pod.name()).map(|known| known.asks);
+        if let Some((before, after)) = before.zip(after) {
+            self.record.lowered += usize::from(after != before && after.is_within(before));
+            self.record.raised += usize::from(after != before && before.is_within(after));
+        }
+    }
+
+    /// Restarts the controller some seconds after its crash.
+    fn restart(&mut self) {
+        let now = self.world.now;
+        if self.stage.has_crashed() {
+            self.stage.kill();
+            self.record.deaths += 1;
+            let pause = 5 * SECOND + i64::try_from(self.record.deaths * 17 % 40).unwrap_or(0) * SECOND;
+            self.down_until = Some(now + pause);
+        } else if self.down_until.take_if(|until| *until <= now).is_some() {
+            if self.peer.is_some() {
+                self.source = Witness::new(self.peer.clone());
+            }
+            self.stage.start(&self.source);
+        }
     }
 
     fn agents(&mut self) {
@@ -138,38 +279,62 @@ impl Simulation {
             let Some((_, id)) = self.back.pop_first() else { break };
             if let Some(instance) = self.world.market.instances.get_mut(&id) {
                 instance.agent_dead = false;
+                if instance.noticed && !instance.ending {
+                    self.report_notice(&id);
+                }
             }
         }
-        self.agents.retain(|node, _| self.world.nodes.contains_key(node));
-        for (node, (at, draining)) in self.agents.iter_mut().filter(|(_, (at, _))| *at <= now) {
-            let dead = self.world.market.instances.get(node).is_some_and(|it| it.agent_dead);
-            *at = if dead { now + SECOND } else { draining.drive(&mut self.world, node, &mut self.audit) };
+        for pool in self.world.market.dry.extract_if(.., |_, until| *until <= now) {
+            self.stage.town.ec2.set_stock(pool.0, None);
         }
-        self.reports.refresh(&mut self.world);
+        if !self.world.market.dry.is_empty() {
+            self.world.changed = self.world.changed.max(now + SHORT);
+        }
+        for report in self.reports.due(&self.world) {
+            self.stage.town.server.create(USAGES, report);
+        }
     }
 
-    fn happen(&mut self, event: Event) -> anyhow::Result<()> {
+    /// Deletes the NodeClaims that Karpenter would expire; expiration ignores budgets.
+    fn expire(&self) {
+        if self.peer.is_none() {
+            return;
+        }
+        for (name, claim) in &self.world.claims {
+            if is_expired(claim, self.world.now) {
+                self.stage.town.server.delete(CLAIMS, name);
+            }
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
         self.world.changed = self.world.changed.max(self.world.now);
+        let surroundings = Arc::clone(&self.stage.town.surroundings);
         match event {
-            Event::Come(app) => self.world.add(app)?,
-            Event::Scale(app, wanted) => self.world.scale(&app, wanted),
-            Event::Use(app, percent) => self.world.uses(&app, percent),
+            Event::Come(app) => {
+                surroundings.want(&app.name, app.workload());
+                app.budget().into_iter().for_each(|budget| self.stage.town.server.create(BUDGETS, budget));
+                self.world.apps.insert(app.name.clone(), app);
+            }
+            Event::Scale(app, wanted) => {
+                surroundings.scale(&app, wanted);
+                self.world.apps.entry(app).and_modify(|app| app.wanted = wanted);
+            }
+            Event::Use(app, percent) => _ = self.world.apps.entry(app).and_modify(|app| app.uses = percent),
             Event::Drift(every) => {
-                let at = timestamp(self.world.now);
-                let names: Vec<String> = self.world.claims.keys().step_by(every.max(1)).cloned().collect();
-                for name in names {
-                    self.world.edit_claim(&name, |claim| {
-                        claim.set(condition::DRIFTED, condition::TRUE, "AMIDrift", "", at);
-                    });
+                let outdated = json!({"metadata": {"annotations": {annotation::NODEPOOL_HASH: "0"}}});
+                for name in self.world.claims.keys().step_by(every.max(1)) {
+                    self.stage.town.server.change(CLAIMS, name, &outdated);
                 }
-                self.controller.ask();
             }
             Event::Fault(fault) => {
                 self.record.faults += 1;
                 self.fault(fault);
             }
         }
-        Ok(())
+        // The disruption controller knows the new numbers before the next eviction.
+        surroundings.step();
+        self.see();
     }
 
     fn fault(&mut self, fault: Fault) {
@@ -177,74 +342,81 @@ impl Simulation {
         match fault {
             Fault::Notice(whom) => self.notice(whom),
             Fault::Loss(whom) => {
-                if let Some(id) = self.machine(whom, |_| true) {
-                    self.machines.ends(&id, now);
+                if let Some(instance) = self.machine(whom, |_| true) {
+                    self.stage.expect_end(&instance.ec2);
+                    self.world.market.instances.entry(instance.id.clone()).and_modify(|it| it.noticed = true);
+                    self.stage.town.ec2.kill(&instance.ec2);
                 }
             }
             Fault::Dry(whom, lasts) => {
-                let shelves = faults::sold_out(&self.world.market, whom);
-                self.world.market.dry.extend(shelves.into_iter().map(|shelf| (shelf, now + lasts)));
+                for pool in faults::sold_out(&self.world.market, whom) {
+                    self.stage.town.ec2.set_stock(pool.clone(), Some(0));
+                    self.world.market.dry.insert(pool, now + lasts);
+                }
             }
-            Fault::Death(steps) => self.controller.light(steps),
-            Fault::Stall(lasts) => self.world.stalled_until = now + lasts,
+            Fault::Death(writes) => self.stage.crash_after(writes),
+            Fault::Stall(lasts) => self.stage.stall(now + lasts),
             Fault::Silence(whom, lasts) => {
-                if let Some(id) = self.machine(whom, |_| true) {
-                    self.world.market.instances.entry(id.clone()).and_modify(|it| it.agent_dead = true);
-                    self.back.insert((now + lasts, id));
+                if let Some(instance) = self.machine(whom, |_| true) {
+                    self.world.market.instances.entry(instance.id.clone()).and_modify(|it| it.agent_dead = true);
+                    self.back.insert((now + lasts, instance.id));
                 }
             }
             Fault::Crash(whom) => {
                 let pods: Vec<&String> =
                     self.world.pods.iter().filter(|(_, pod)| pod.ready.is_some()).map(|(name, _)| name).collect();
-                if let Some(pod) = pods.get(whom % pods.len().max(1)).map(|pod| (*pod).clone()) {
-                    self.world.end(&pod, 0);
+                if let Some(pod) = pods.get(whom % pods.len().max(1)) {
+                    self.stage.town.server.remove(PODS, &key(pod));
                 }
             }
         }
     }
 
-    fn machine(&self, whom: usize, meant: impl Fn(&crate::market::Instance) -> bool) -> Option<String> {
-        let all: Vec<&String> = self
-            .world
-            .market
-            .instances
-            .iter()
-            .filter(|(id, it)| meant(it) && !it.ending && !it.noticed && self.world.nodes.contains_key(*id))
-            .map(|(id, _)| id)
-            .collect();
-        all.get(whom % all.len().max(1)).map(|id| (*id).clone())
+    fn machine(&self, whom: usize, meant: impl Fn(&Instance) -> bool) -> Option<Instance> {
+        let there = |it: &&Instance| !it.ending && !it.noticed && self.world.nodes.contains_key(&it.id);
+        let all: Vec<&Instance> = self.world.market.instances.values().filter(|it| meant(it)).filter(there).collect();
+        all.get(whom % all.len().max(1)).map(|instance| (*instance).clone())
     }
 
-    /// Interrupts a spot instance. Its agent drains the node; the controller does so if the agent does not run.
+    /// Interrupts a spot instance. Its agent reports the notice on the Node, and the controller receives the message of EC2.
     fn notice(&mut self, whom: usize) {
-        let now = self.world.now;
-        let Some(id) = self.machine(whom, |it| it.capacity_type == CapacityType::Spot) else { return };
-        let deadline = now + NOTICE;
+        let Some(instance) = self.machine(whom, |it| it.capacity_type == CapacityType::Spot) else { return };
         self.record.notices += 1;
-        self.machines.ends(&id, deadline);
-        let agent_dead = self.world.market.instances.get(&id).is_some_and(|it| it.agent_dead);
-        self.world.market.instances.entry(id.clone()).and_modify(|it| it.noticed = true);
-        if agent_dead {
-            self.controller.warn(&id);
-        } else {
-            let said = interrupted(now, deadline);
-            self.world.edit_node(&id, |node| {
-                node.spec.unschedulable = true;
-                node.status.conditions.push(said);
-            });
-            self.agents.insert(id, (now, Draining::for_notice(deadline, now)));
-            self.controller.ask();
+        self.stage.expect_end(&instance.ec2);
+        self.stage.town.ec2.interrupt(&instance.ec2, timestamp(self.world.now + NOTICE));
+        self.world.market.instances.entry(instance.id.clone()).and_modify(|it| it.noticed = true);
+        if !instance.agent_dead {
+            self.report_notice(&instance.id);
         }
+    }
+
+    /// Writes the condition of an agent whose instance is interrupted, and cordons its node.
+    fn report_notice(&self, node: &str) {
+        let server = &self.stage.town.server;
+        let Some(found) = server.get::<Node>(NODES, node) else { return };
+        let now = timestamp(self.world.now);
+        let mut conditions: Vec<_> = found.status.conditions.iter().map(|it| json!(it)).collect();
+        conditions.push(json!({
+            "type": condition::INTERRUPTED, "status": condition::TRUE, "reason": "SpotInterruption",
+            "message": format!("deadline={}", timestamp(self.world.now + NOTICE)),
+            "lastTransitionTime": lives::api_server::text(now),
+        }));
+        server.change(NODES, node, &json!({"spec": {"unschedulable": true}, "status": {"conditions": conditions}}));
     }
 }
 
-fn interrupted(now: Moment, deadline: Moment) -> NodeCondition {
-    NodeCondition {
-        type_: condition::INTERRUPTED.to_owned(),
-        status: condition::TRUE.to_owned(),
-        reason: "SpotInterruption".to_owned(),
-        message: format!("deadline={}", timestamp(deadline)),
-        last_transition_time: Some(api::status::Time(timestamp(now))),
-        ..NodeCondition::default()
-    }
+/// Returns the moment of the simulated clock.
+fn moment() -> Moment {
+    stage_clock::of_tokio().as_millisecond()
+}
+
+fn key(pod: &str) -> String {
+    format!("{NAMESPACE}/{pod}")
+}
+
+fn is_expired(claim: &NodeClaim, now: Moment) -> bool {
+    let created = claim.metadata.creation_timestamp.as_ref().map(|at| at.0.as_millisecond());
+    let lives = claim.spec.expire_after.nanos().ok().flatten().map(|nanos| nanos / 1_000_000);
+    let over = created.zip(lives).is_some_and(|(created, lives)| created + lives <= now);
+    over && claim.metadata.deletion_timestamp.is_none()
 }

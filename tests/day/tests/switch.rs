@@ -1,14 +1,17 @@
-//! Migration from Karpenter's disruption to Kerf's: where Karpenter has no command left, Kerf begins none for a day.
+//! Migration from Karpenter's disruption to Kerf's: where Karpenter has no command left, Kerf begins none for hours.
 
 use std::collections::BTreeSet;
 
 use day::app::App;
 use day::budget::Allowed;
 use day::clock::{HOUR, MINUTE, SECOND, START};
-use day::controller::{Controller, Peer};
+use day::peer::Peer;
 use day::setup::{Pool, Setup};
 use day::simulation::Simulation;
 use day::trace::Event;
+
+/// Simulated time with Kerf's rules.
+const LASTS: i64 = 6 * HOUR;
 
 fn machines(simulation: &Simulation) -> BTreeSet<String> {
     simulation.world.market.instances.values().map(|instance| instance.id.clone()).collect()
@@ -25,17 +28,17 @@ fn controller_starts_no_move_when_the_cluster_is_settled() {
         ..Setup::default()
     };
     let mut simulation = Simulation::new(&setup).unwrap();
-    simulation.controller = Controller::by_rules_of(Peer::new(0));
+    simulation.ruled_by(Some(Peer::new(0)));
     // One pod fills most of a node of the only available size, so no other fleet is cheaper.
     let services =
         (0..20).map(|number| App { name: format!("service-{number}"), wanted: 1, cpu: 2500, ..App::default() });
     services.for_each(|app| simulation.at(START, Event::Come(app)));
-    simulation.run(START + 30 * MINUTE).unwrap();
+    simulation.run(START + 30 * MINUTE);
     let (before, plans) = (machines(&simulation), simulation.record.plans);
     assert_eq!(before.len(), 20);
 
-    simulation.controller = Controller::default();
-    simulation.run(START + 30 * MINUTE + 24 * HOUR).unwrap();
+    simulation.ruled_by(None);
+    simulation.run(START + 30 * MINUTE + LASTS);
     assert_eq!(machines(&simulation), before);
     assert_eq!(simulation.record.moves.len(), 0);
     assert_eq!((simulation.world.evicted, simulation.audit.breaches.len()), (0, 0));

@@ -1,13 +1,16 @@
 //! Tests of the checker: each forbidden change to a quiet cluster must produce a breach, and each permitted change must not.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
+use std::sync::Arc;
+
 use api::nodeclaim::NodeClaimSpec;
 use api::status::Conditioned;
-use api::{NodeClaim, annotation, condition};
+use api::{NodeClaim, NodePool, annotation, condition};
 use day::app::App;
+use day::audit::Cause;
 use day::budget::{Allowed, Budget, Window};
 use day::clock::{HOUR, MINUTE, Moment, START, timestamp};
-use day::draining::Cause;
+use day::market::Instance;
 use day::setup::{Pool, Setup};
 use day::simulation::Simulation;
 use day::trace::Event;
@@ -26,7 +29,7 @@ impl Hand {
         let pools = vec![Pool { budgets, ..Pool::fixed(Allowed::Nodes(0)) }];
         let mut simulation = Simulation::new(&Setup { duds: 0, pools, ..Setup::default() }).unwrap();
         simulation.at(START, Event::Come(App { name: "web".to_owned(), wanted: 12, apart: true, ..app }));
-        simulation.run(START + 10 * MINUTE).unwrap();
+        simulation.run(START + 10 * MINUTE);
         assert_eq!(simulation.world.nodes.len(), 12);
         assert_eq!(simulation.audit.breaches, []);
         Self(simulation)
@@ -42,18 +45,35 @@ impl Hand {
 
     /// Requests the eviction or deletion of a pod.
     fn asks(&mut self, pod: &str, cause: Cause, forced: bool) {
-        let app = self.0.world.apps["web"].clone();
-        self.0.audit.leaves(&self.0.world, pod, &app, cause, forced);
+        self.0.audit.leaves_because(&self.0.world, pod, cause, forced);
     }
 
     /// Sets the disruption reason of NodeClaims.
     fn takes(&mut self, claims: impl IntoIterator<Item = usize>, reason: CommandReason) {
         let at = timestamp(self.0.world.now);
         for claim in claims.into_iter().map(|position| self.claim(position)).collect::<Vec<_>>() {
-            self.0.world.edit_claim(&claim, |claim| {
+            self.edit(&claim, |claim| {
                 claim.set(condition::DISRUPTION_REASON, condition::TRUE, reason.as_str(), "", at);
             });
         }
+    }
+
+    fn edit(&mut self, claim: &str, change: impl FnOnce(&mut NodeClaim)) {
+        change(Arc::make_mut(self.0.world.claims.get_mut(claim).unwrap()));
+    }
+
+    /// Sets the moment since which a pod is terminating.
+    fn end(&mut self, pod: &str) {
+        self.0.world.pods.get_mut(pod).unwrap().ending = Some(self.0.world.now);
+    }
+
+    /// Adds an instance with the tag of a NodeClaim.
+    fn another_instance(&mut self, claim: &str) -> String {
+        let instances = &mut self.0.world.market.instances;
+        let like = instances.values().next().unwrap().clone();
+        let id = format!("another-{claim}");
+        instances.insert(id.clone(), Instance { id: id.clone(), claim: claim.to_owned(), ..like });
+        id
     }
 
     /// Advances the clock and runs the checker.
@@ -80,7 +100,7 @@ fn audit_reports_a_breach_when_a_move_exceeds_a_budget() {
     simulation.audit.budgets.values_mut().for_each(|all| *all = vec![Budget::always(Allowed::Nodes(0))]);
     simulation.at(START, Event::Come(App { name: "web".to_owned(), wanted: 40, ..App::default() }));
     simulation.at(START + 10 * MINUTE, Event::Scale("web".to_owned(), 1));
-    simulation.run(START + 30 * MINUTE).unwrap();
+    simulation.run(START + 30 * MINUTE);
     let (_, breach) = simulation.audit.breaches.first().unwrap();
     assert!(breach.contains("are disturbed after"), "{breach}");
 }
@@ -106,8 +126,9 @@ fn audit_accepts_begun_disruptions_when_the_budget_shrinks() {
     hand.takes(0..3, CommandReason::Drifted);
     hand.look(0);
     // A quarter of the remaining nodes is less.
-    for node in hand.0.world.nodes.keys().skip(3).take(5).cloned().collect::<Vec<_>>() {
-        hand.0.world.lose_node(&node);
+    for claim in 3..8 {
+        let node = hand.0.world.instance_of(&hand.claim(claim)).unwrap().id.clone();
+        hand.0.world.nodes.remove(&node);
     }
     hand.look(0);
     hand.nothing_is_seen();
@@ -152,7 +173,8 @@ fn audit_counts_budgets_by_reason_and_window() {
 #[test]
 fn budget_allows_the_same_number_as_the_nodepool() {
     let setup = Setup::default();
-    for (own, pool) in setup.pools.iter().zip(setup.pools().unwrap()) {
+    for (own, pool) in setup.pools.iter().zip(setup.pools()) {
+        let pool: NodePool = serde_json::from_value(pool).unwrap();
         assert_eq!(pool.disruption_faults(), []);
         for now in (START..START + 2 * HOUR).step_by(20_000) {
             for all in [0, 1, 11, 40] {
@@ -172,7 +194,7 @@ fn audit_reports_a_breach_when_an_eviction_exceeds_a_pdb() {
     let mut hand = Hand::on(App { may_be_away: Some(1), ..App::default() });
     let (first, second) = (hand.pod(0), hand.pod(1));
     hand.asks(&first, Cause::Saving, false);
-    hand.0.world.end(&first, 30);
+    hand.end(&first);
     hand.nothing_is_seen();
     hand.asks(&second, Cause::Saving, false);
     hand.is_seen("goes and leaves 10 of web, budget or not");
@@ -206,18 +228,14 @@ fn audit_reports_a_breach_when_a_pod_moves_before_its_rest_ends() {
 fn audit_reports_a_breach_when_a_claim_has_two_instances() {
     let mut hand = Hand::on(App::default());
     let claim = hand.claim(0);
-    let now = hand.0.world.now;
-    hand.0.world.market.buy(&claim, |_, _| true, now).instance.unwrap();
+    hand.another_instance(&claim);
     hand.look(0);
     hand.is_seen(&format!("claim {claim} has two machines"));
 }
 
 #[test]
 fn audit_reports_a_breach_when_instance_or_claim_is_orphaned() {
-    let leak = |hand: &mut Hand| {
-        let now = hand.0.world.now;
-        hand.0.world.market.buy("nobody", |_, _| true, now).instance.unwrap().id
-    };
+    let leak = |hand: &mut Hand| hand.another_instance("nobody");
     let lose = |hand: &mut Hand| {
         let claim = hand.claim(0);
         let machine = hand.0.world.instance_of(&claim).unwrap().id.clone();
@@ -239,8 +257,10 @@ fn audit_reports_a_breach_when_instance_or_claim_is_orphaned() {
 fn audit_reports_a_breach_when_a_pod_is_pending_too_long() {
     let waiting = |comes: bool| {
         let mut hand = Hand::on(App::default());
-        hand.0.world.add(App { name: "large".to_owned(), wanted: 1, cpu: 1_000_000, ..App::default() }).unwrap();
-        hand.0.world.settle().unwrap();
+        let large = App { name: "large".to_owned(), wanted: 1, cpu: 1_000_000, ..App::default() };
+        let now = hand.0.world.now;
+        hand.0.at(now, Event::Come(large));
+        hand.0.run(now + 1);
         if comes {
             let claim = NodeClaim::new("coming", NodeClaimSpec::default());
             hand.0.world.claims.insert("coming".to_owned(), claim.into());
@@ -267,7 +287,7 @@ fn audit_reports_a_breach_when_an_instance_with_pods_ends() {
     hand.0.audit.ends(&hand.0.world, &node);
     hand.is_seen(&format!("{node} is ended while 1 pods run there"));
     let mut hand = Hand::on(App::default());
-    hand.0.world.end(&pod, 30);
+    hand.end(&pod);
     hand.0.audit.ends(&hand.0.world, &node);
     hand.nothing_is_seen();
 }
@@ -278,7 +298,7 @@ fn churn_exceeds_its_limit_when_replacements_are_removed() {
     for (later, changes, expected) in [(MINUTE, false, 2), (MINUTE, true, 1), (HOUR, true, 0)] {
         let mut hand = Hand::on(App::default());
         for claim in (0..12).map(|position| hand.claim(position)).collect::<Vec<_>>() {
-            hand.0.world.edit_claim(&claim, |claim| {
+            hand.edit(&claim, |claim| {
                 let all = claim.metadata.annotations.get_or_insert_default();
                 all.insert(annotation::REPLACES.to_owned(), "gone".to_owned());
             });

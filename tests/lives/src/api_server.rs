@@ -2,15 +2,22 @@
 //! versions, preconditions, finalizers, merge patches, a status subresource, and evictions with budgets. Watchers receive every
 //! change in order, and an invariant check can run after every change.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard};
+use std::collections::BTreeSet;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use api::objects::{Pod, PodDisruptionBudget};
 use http::{Method, Request, Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use kube::client::Body;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
+
+pub use crate::objects::{Change, Event, Objects};
+
+use crate::objects::Stored;
 
 /// Plural of NodeClaims in paths.
 pub const CLAIMS: &str = "nodeclaims";
@@ -20,35 +27,13 @@ pub const NODES: &str = "nodes";
 pub const PODS: &str = "pods";
 /// Plural of PodDisruptionBudgets in paths.
 pub const BUDGETS: &str = "poddisruptionbudgets";
+/// Plural of NodeUsages in paths.
+pub const USAGES: &str = "nodeusages";
+/// Plural of NodePools in paths.
+pub const POOLS: &str = "nodepools";
 
 /// Default termination grace period of a pod, in seconds.
 const GRACE: i64 = 30;
-
-/// New state of an object, or the last state of a deleted object.
-#[derive(Clone, Debug)]
-pub struct Event {
-    /// Kind of the object, as the plural in paths.
-    pub plural: String,
-    /// Current or last state.
-    pub object: Value,
-    /// Deletion of the object.
-    pub gone: bool,
-}
-
-/// Objects by plural and `namespace/name`.
-#[derive(Clone, Debug, Default)]
-pub struct Objects(BTreeMap<(String, String), Value>);
-
-impl Objects {
-    /// Returns all objects of a kind.
-    pub fn all<K: DeserializeOwned>(&self, plural: &str) -> Vec<K> {
-        self.of(plural).map(|object| serde_json::from_value(object.clone()).unwrap()).collect()
-    }
-
-    fn of(&self, plural: &str) -> impl Iterator<Item = &Value> {
-        self.0.iter().filter(move |((kind, _), _)| kind == plural).map(|(_, object)| object)
-    }
-}
 
 /// Invariant check after a change; returns the violation, if there is one.
 pub type Judge = Box<dyn FnMut(&Objects) -> Option<String> + Send>;
@@ -57,13 +42,15 @@ pub type Judge = Box<dyn FnMut(&Objects) -> Option<String> + Send>;
 pub struct ApiServer {
     state: Mutex<State>,
     clock: fn() -> Timestamp,
+    /// Last version.
+    changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct State {
     objects: Objects,
     version: u64,
-    watcher: Option<UnboundedSender<Event>>,
+    watchers: Vec<UnboundedSender<Event>>,
     /// Provider ids of the status of all NodeClaims, past and present.
     owned: BTreeSet<String>,
     judge: Option<Judge>,
@@ -74,7 +61,7 @@ impl ApiServer {
     /// Creates a server without objects.
     #[must_use]
     pub fn new(clock: fn() -> Timestamp) -> Self {
-        Self { state: Mutex::default(), clock }
+        Self { state: Mutex::default(), clock, changes: watch::Sender::new(0) }
     }
 
     /// Runs an invariant check after every later change.
@@ -123,16 +110,45 @@ impl ApiServer {
         self.lock().remove(plural, key);
     }
 
+    /// Returns copies of all objects of a kind.
+    #[must_use]
+    pub fn all<K: DeserializeOwned + Clone + Send + Sync + 'static>(&self, plural: &str) -> Vec<K> {
+        self.lock().objects.all(plural)
+    }
+
     /// Returns all objects of a kind.
     #[must_use]
-    pub fn all<K: DeserializeOwned>(&self, plural: &str) -> Vec<K> {
-        self.lock().objects.all(plural)
+    pub fn shared<K: DeserializeOwned + Send + Sync + 'static>(&self, plural: &str) -> Vec<Arc<K>> {
+        self.lock().objects.shared(plural)
     }
 
     /// Returns one object of a kind, by `namespace/name`.
     #[must_use]
-    pub fn get<K: DeserializeOwned>(&self, plural: &str, key: &str) -> Option<K> {
-        self.lock().get(plural, key).map(|object| serde_json::from_value(object).unwrap())
+    pub fn get<K: DeserializeOwned + Send + Sync + 'static>(&self, plural: &str, key: &str) -> Option<Arc<K>> {
+        self.lock().objects.get(plural, key).map(|object| object.typed())
+    }
+
+    /// Subscribes to the version, which grows with every change.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Evicts a pod for a client other than the controller.
+    ///
+    /// # Errors
+    /// Returns the status of a refused eviction.
+    pub fn evict(&self, key: &str, grace: Option<i64>) -> Result<(), StatusCode> {
+        let options = grace.map_or(json!({}), |grace| json!({"gracePeriodSeconds": grace}));
+        self.lock().evict(key, &json!({"deleteOptions": options}), (self.clock)()).map(drop)
+    }
+
+    /// Deletes a pod without an eviction, for a client other than the controller.
+    ///
+    /// # Errors
+    /// Returns an error if the pod does not exist.
+    pub fn delete_pod(&self, key: &str, grace: i64) -> Result<(), StatusCode> {
+        self.lock().delete_pod(key, &json!({"gracePeriodSeconds": grace}), (self.clock)()).map(drop)
     }
 
     /// Returns the version, which grows with every change.
@@ -156,22 +172,24 @@ impl ApiServer {
     pub fn watch(&self) -> (Vec<Event>, UnboundedReceiver<Event>) {
         let (way_in, way_out) = unbounded_channel();
         let mut state = self.lock();
-        state.watcher = Some(way_in);
-        let all = state.objects.0.iter();
-        let all =
-            all.map(|((plural, _), object)| Event { plural: plural.clone(), object: object.clone(), gone: false });
-        (all.collect(), way_out)
+        state.watchers.push(way_in);
+        (state.objects.events(), way_out)
     }
 
     /// Answers one request.
     pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
         let (parts, body) = request.into_parts();
         let body: Value = serde_json::from_slice(&body.collect_bytes().await.unwrap()).unwrap_or_default();
+        if parts.uri.path() == "/api/v1" {
+            return respond(StatusCode::OK, &resources());
+        }
         let Some(route) = Route::of(parts.uri.path()) else { return refused(StatusCode::NOT_FOUND) };
         let now = (self.clock)();
         let mut state = self.lock();
         let outcome = match (parts.method, route.part.as_str()) {
             (Method::PATCH, part @ ("" | "status")) => state.patch(&route, &body, part == "status"),
+            (Method::PATCH, "resize") => state.resize(&route.key, &body),
+            (Method::DELETE, "") if route.plural == PODS => state.delete_pod(&route.key, &body, now),
             (Method::DELETE, "") => state.delete(&route.plural, &route.key, &body, now),
             (Method::POST, "eviction") => state.evict(&route.key, &body, now),
             (Method::POST, "") => state.create(&route.plural, body, now),
@@ -183,8 +201,35 @@ impl ApiServer {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+    fn lock(&self) -> Locked<'_> {
+        Locked { state: self.state.lock().unwrap(), changes: &self.changes }
+    }
+}
+
+/// Locked state; observers receive its version when the lock is released.
+struct Locked<'a> {
+    state: MutexGuard<'a, State>,
+    changes: &'a watch::Sender<u64>,
+}
+
+impl Deref for Locked<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        let version = self.state.version;
+        self.changes.send_if_modified(|known| std::mem::replace(known, version) != version);
     }
 }
 
@@ -216,7 +261,7 @@ impl Route {
 
 impl State {
     fn get(&self, plural: &str, key: &str) -> Option<Value> {
-        self.objects.0.get(&(plural.to_owned(), key.to_owned())).cloned()
+        self.objects.get(plural, key).map(|object| object.value().clone())
     }
 
     /// Stores an object with a new version; removes it if it is being deleted and has no finalizers.
@@ -224,32 +269,32 @@ impl State {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         self.owned.extend(object["status"]["providerID"].as_str().map(str::to_owned));
-        let place = (plural.to_owned(), key(&object));
         let deleting = !object["metadata"]["deletionTimestamp"].is_null();
         let held = object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty());
         // Only their kubelet removes pods.
         let gone = deleting && !held && plural != PODS;
-        match gone {
-            true => drop(self.objects.0.remove(&place)),
-            false => drop(self.objects.0.insert(place, object.clone())),
+        let stored = Stored::new(object.clone());
+        if gone {
+            self.objects.take(plural, &key(&object));
+        } else {
+            self.objects.put(plural, key(&object), Arc::clone(&stored));
         }
-        self.tell(plural, &object, gone);
+        self.tell(plural, stored, if gone { Change::Removed } else { Change::Stored });
         object
     }
 
     fn remove(&mut self, plural: &str, key: &str) {
-        if let Some(object) = self.objects.0.remove(&(plural.to_owned(), key.to_owned())) {
+        if let Some(object) = self.objects.take(plural, key) {
             self.version += 1;
-            self.tell(plural, &object, true);
+            self.tell(plural, object, Change::Removed);
         }
     }
 
-    fn tell(&mut self, plural: &str, object: &Value, gone: bool) {
-        if let Some(watcher) = &self.watcher {
-            // A dead controller does not receive.
-            let _ = watcher.send(Event { plural: plural.to_owned(), object: object.clone(), gone });
-        }
-        if let Some(judge) = &mut self.judge {
+    fn tell(&mut self, plural: &str, object: Arc<Stored>, change: Change) {
+        let event = Event { plural: plural.to_owned(), object, change };
+        // A dead controller does not receive.
+        self.watchers.retain(|watcher| watcher.send(event.clone()).is_ok());
+        if let Some(judge) = self.judge.as_mut().filter(|_| !matches!(change, Change::Leaving { .. })) {
             self.faults.extend(judge(&self.objects));
         }
     }
@@ -305,18 +350,55 @@ impl State {
 
     /// Evicts a pod if every matching budget allows a disruption.
     fn evict(&mut self, key: &str, body: &Value, now: Timestamp) -> Result<Value, StatusCode> {
-        let object = self.get(PODS, key).ok_or(StatusCode::NOT_FOUND)?;
-        let pod: api::objects::Pod = serde_json::from_value(object).unwrap();
-        let budgets = self.objects.all::<api::objects::PodDisruptionBudget>(BUDGETS);
-        for mut budget in budgets.into_iter().filter(|budget| budget.selects(&pod)) {
+        let object = Arc::clone(self.objects.get(PODS, key).ok_or(StatusCode::NOT_FOUND)?);
+        let pod = object.typed::<Pod>();
+        let budgets = self.objects.shared::<PodDisruptionBudget>(BUDGETS);
+        for budget in budgets.iter().filter(|budget| !pod.is_terminating() && budget.selects(&pod)) {
             if !budget.allows_eviction(&pod) {
                 return Err(StatusCode::TOO_MANY_REQUESTS);
             }
-            budget.status.disruptions_allowed -= 1;
+            let mut budget = PodDisruptionBudget::clone(budget);
+            budget.status.disruptions_allowed -= i32::from(pod.is_ready());
             self.store(BUDGETS, serde_json::to_value(&budget).unwrap());
         }
+        self.announce(&object, false);
         self.delete(PODS, key, &body["deleteOptions"], now)
     }
+
+    fn delete_pod(&mut self, key: &str, options: &Value, now: Timestamp) -> Result<Value, StatusCode> {
+        let object = Arc::clone(self.objects.get(PODS, key).ok_or(StatusCode::NOT_FOUND)?);
+        self.announce(&object, true);
+        self.delete(PODS, key, options, now)
+    }
+
+    /// Announces that a pod is about to leave, once.
+    fn announce(&mut self, pod: &Arc<Stored>, forced: bool) {
+        if !pod.typed::<Pod>().is_terminating() {
+            self.tell(PODS, Arc::clone(pod), Change::Leaving { forced });
+        }
+    }
+
+    /// Changes the requests of a running pod's containers by a strategic merge patch.
+    fn resize(&mut self, key: &str, body: &Value) -> Result<Value, StatusCode> {
+        let mut object = self.get(PODS, key).ok_or(StatusCode::NOT_FOUND)?;
+        if body["metadata"]["uid"] != object["metadata"]["uid"] {
+            return Err(StatusCode::CONFLICT);
+        }
+        for change in body["spec"]["containers"].as_array().ok_or(StatusCode::BAD_REQUEST)? {
+            let containers = object["spec"]["containers"].as_array_mut().ok_or(StatusCode::BAD_REQUEST)?;
+            let own = containers.iter_mut().find(|own| own["name"] == change["name"]);
+            merge(own.ok_or(StatusCode::BAD_REQUEST)?, change);
+        }
+        Ok(self.store(PODS, object))
+    }
+}
+
+/// Returns the part of the API's resources that the controller looks for.
+fn resources() -> Value {
+    let resize = json!({
+        "name": "pods/resize", "singularName": "", "namespaced": true, "kind": "Pod", "verbs": ["get", "patch", "update"],
+    });
+    json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "v1", "resources": [resize]})
 }
 
 /// Returns `namespace/name` of an object.

@@ -1,20 +1,28 @@
 //! Clocks that are independent of the machine's clock.
 
-use std::sync::LazyLock;
+use std::cell::Cell;
 use std::time::Instant;
 
 use cloud::fake::Clock;
 use jiff::{SignedDuration, Timestamp};
 
-static BEGIN: LazyLock<(Instant, Timestamp)> = LazyLock::new(|| (Instant::now(), Timestamp::now()));
+thread_local! {
+    /// An instant of tokio's clock and its time. A paused clock belongs to the runtime of one thread.
+    static BEGIN: Cell<(Instant, Timestamp)> = Cell::new((Instant::now(), Timestamp::now()));
+}
 
 /// Returns the time of tokio's clock. A paused clock advances as soon as all tasks wait.
 #[must_use]
 pub fn of_tokio() -> Timestamp {
     // The first access must come before everything else, because no event may be earlier.
-    let (begin, moment) = *BEGIN;
+    let (begin, moment) = BEGIN.get();
     let passed = tokio::time::Instant::now().into_std().saturating_duration_since(begin);
     moment + SignedDuration::try_from(passed).unwrap()
+}
+
+/// Sets the time of an instant of tokio's clock, for this thread.
+pub fn set(begin: tokio::time::Instant, moment: Timestamp) {
+    BEGIN.set((begin.into_std(), moment));
 }
 
 /// Clock of tokio for the fake of EC2.

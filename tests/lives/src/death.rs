@@ -21,7 +21,7 @@ const QUESTIONS: [&str; 3] = ["Describe", "Get", "List"];
 /// Moment at which a run ends.
 pub struct Death {
     /// Number of the write at which the run ends; the first write is 1.
-    at: usize,
+    at: AtomicUsize,
     /// Performance of that last write.
     taken: bool,
     writes: AtomicUsize,
@@ -44,6 +44,7 @@ impl Death {
     #[must_use]
     pub fn at(at: usize, taken: bool) -> Self {
         let (writes, alive) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(true)));
+        let at = AtomicUsize::new(at);
         Self { at, taken, writes, alive, came: Notify::new(), last_call: AtomicBool::new(false) }
     }
 
@@ -51,6 +52,11 @@ impl Death {
     #[must_use]
     pub fn never() -> Self {
         Self::at(usize::MAX, true)
+    }
+
+    /// Ends the run after this many more writes, at the next one.
+    pub fn after(&self, writes: usize) {
+        self.at.store(self.writes() + writes + 1, Ordering::Release);
     }
 
     /// Returns a flag that is true until the end of the run.
@@ -72,7 +78,7 @@ impl Death {
 
     fn fate_of_a_write(&self) -> Fate {
         match self.writes.fetch_add(1, Ordering::AcqRel) + 1 {
-            number if number != self.at => Fate::Passes,
+            number if number != self.at.load(Ordering::Acquire) => Fate::Passes,
             _ if self.taken => Fate::IsTheLast,
             _ => Fate::IsNotTaken,
         }

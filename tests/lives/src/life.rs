@@ -15,9 +15,11 @@ use controller::capacity::offerings::Offerings;
 use controller::gc::drift::DriftDetection;
 use controller::gc::instances::GarbageCollection;
 use controller::gc::periodic::{TaskContext, run_for_ever};
+use controller::informer::interruption::queue::Listener;
 use controller::informer::interruption::{Notices, status_checks};
 use controller::metrics;
 use controller::provision::batcher::PlanTrigger;
+use controller::provision::plan_source::{KerfPlanner, PlanSource};
 use controller::provision::{Provisioner, Rules};
 use controller::reconcile::Reconciler;
 use controller::reconcile::disruption::Disruptor;
@@ -29,7 +31,7 @@ use controller::state::index::{Index, Indexed};
 use controller::state::nominations::SharedNominations;
 use controller::state::plan_results::PlanResultStore;
 use controller::state::shared::Shared;
-use controller::write::events::EventRecorder;
+use controller::write::events::{EventRecorder, ObjectReference};
 use controller::write::writer::{Clients, Writer};
 use daemon::metric::Metrics;
 use planner::CapacityType;
@@ -37,7 +39,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 
-use crate::api_server::{ApiServer, Event};
+use crate::api_server::{ApiServer, Change, Event};
 
 /// Environment of a run.
 pub struct Place<'a> {
@@ -86,7 +88,7 @@ impl Life {
         let (plan, asked) = unbounded_channel();
         let cluster = Cluster::with_clock(plan, notes, clock);
         let (there, mut events) = server.watch();
-        there.into_iter().for_each(|event| hear(&cluster, event, false));
+        there.into_iter().for_each(|event| hear(&cluster, &event, false));
         cluster.change(complete);
         assert!(cluster.read(Index::is_synced));
         let offerings = Arc::new(Offerings::new(Arc::clone(&cloud), settings(), gates));
@@ -103,7 +105,7 @@ impl Life {
         });
         tasks.spawn(async move {
             while let Some(event) = events.recv().await {
-                hear(&heard, event, true);
+                hear(&heard, &event, true);
             }
         });
         let (plan_results, notices, nominations) = (Arc::default(), Arc::default(), Arc::default());
@@ -150,13 +152,31 @@ impl Life {
 
     /// Starts everything that the controller does.
     pub fn plans(&mut self, rules: Rules) {
+        self.plans_by(rules, Arc::new(KerfPlanner));
+    }
+
+    /// Receives the notices of EC2 from this queue.
+    pub fn listens(&mut self, queue: &str) {
+        let listener = Listener {
+            queue: queue.to_owned(),
+            controller: ObjectReference::to(&Pod::default()),
+            cluster: Arc::clone(&self.cluster),
+            offerings: Arc::clone(&self.offerings),
+            notices: Arc::clone(&self.notices),
+            metrics: Arc::clone(&self.metrics),
+        };
+        self.tasks.spawn(Arc::new(listener).run());
+    }
+
+    /// Starts everything that the controller does, with another source of plans.
+    pub fn plans_by(&mut self, rules: Rules, source: Arc<dyn PlanSource>) {
         let (cluster, offerings) = (Arc::clone(&self.cluster), Arc::clone(&self.offerings));
         let (metrics, notices) = (Arc::clone(&self.metrics), Arc::clone(&self.notices));
         let resizer =
             Resizer::new(self.client.clone(), Arc::clone(&cluster), self.writer.clone(), Arc::clone(&metrics));
         let provisioner =
             Provisioner::new(self.shared(), self.writer.clone(), Arc::clone(&self.disruptor), resizer, rules);
-        self.tasks.spawn(provisioner.run(self.asked.take().unwrap()));
+        self.tasks.spawn(provisioner.with_source(source).run(self.asked.take().unwrap()));
         for capacity_type in [CapacityType::OnDemand, CapacityType::Spot] {
             let (offerings, metrics) = (Arc::clone(&offerings), Arc::clone(&metrics));
             self.tasks.spawn(offerings.follow_prices(capacity_type, false, Arc::clone(&cluster), metrics));
@@ -239,7 +259,7 @@ fn complete(index: &mut Index) -> Triggers {
     Triggers::default()
 }
 
-fn hear(cluster: &Cluster, event: Event, live: bool) {
+fn hear(cluster: &Cluster, event: &Event, live: bool) {
     match event.plural.as_str() {
         "nodeclaims" => take::<NodeClaim>(cluster, event, live),
         "nodes" => take::<Node>(cluster, event, live),
@@ -248,15 +268,17 @@ fn hear(cluster: &Cluster, event: Event, live: bool) {
         "ec2nodeclasses" => take::<EC2NodeClass>(cluster, event, live),
         "poddisruptionbudgets" => take::<PodDisruptionBudget>(cluster, event, live),
         "volumeattachments" => take::<VolumeAttachment>(cluster, event, live),
+        "nodeusages" => take::<NodeReport>(cluster, event, live),
         other => panic!("nobody here watches {other}"),
     }
 }
 
-fn take<K: Indexed + DeserializeOwned>(cluster: &Cluster, event: Event, live: bool) {
-    let object: K = serde_json::from_value(event.object).unwrap();
+fn take<K: Indexed + DeserializeOwned + Clone + Sync>(cluster: &Cluster, event: &Event, live: bool) {
+    let object = event.object.typed::<K>();
     let now = cluster.now();
-    cluster.change(|index| match event.gone {
-        true => index.delete::<K>(&controller::state::index::key_of(&object), now),
-        false => index.apply(object, now, live),
+    cluster.change(|index| match event.change {
+        Change::Removed => index.delete::<K>(&controller::state::index::key_of(object.as_ref()), now),
+        Change::Stored => index.apply(K::clone(&object), now, live),
+        Change::Leaving { .. } => Triggers::default(),
     });
 }

@@ -1,23 +1,29 @@
-//! The rest of a cluster, as models that poll: kubelets on the instances that EC2 has started, kube-scheduler, the owners of
-//! pods, and the disruption controller. None of them depends on the controller.
+//! The rest of a cluster, as models: kubelets on the instances that EC2 has started, kube-scheduler, the owners of pods, and the
+//! disruption controller. None of them depends on Kerf's controller.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+mod budgets;
+mod kubelet;
+mod machines;
+mod owners;
+mod scheduler;
+
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use api::objects::{Node, Pod, PodDisruptionBudget};
-use api::{condition, label, taint};
-use cloud::fake::{FakeCloud, FakeInstance};
-use jiff::Timestamp;
+use api::objects::{Node, Pod};
+use cloud::fake::FakeCloud;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
-use crate::api_server::{ApiServer, BUDGETS, NODES, PODS, merge, text};
+use crate::api_server::{ApiServer, NODES, text};
+use kubelet::Kubelets;
+use machines::Machines;
+use owners::Owners;
 
-/// CPUs by size of an instance type; every family here has the same.
-const SIZES: [(&str, i64); 4] = [("large", 2), ("xlarge", 4), ("2xlarge", 8), ("4xlarge", 16)];
-/// GiB of memory for each CPU; r5 has twice as much.
-const MEMORY: i64 = 4;
+pub use kubelet::{allocated, requested};
+pub use machines::Boot;
+pub use owners::ordinal;
 
 /// Pods of one owner.
 #[derive(Clone, Debug)]
@@ -26,6 +32,14 @@ pub struct Workload {
     pub replicas: usize,
     /// CPU request of each pod, in millicores.
     pub cpu: i64,
+    /// Memory request of each pod, in bytes; zero is none.
+    pub memory: i64,
+    /// Time from binding to Ready.
+    pub starts: SignedDuration,
+    /// Time that a pod takes to stop within its grace period; `None` takes all of it.
+    pub stops: Option<SignedDuration>,
+    /// Time from Ready to the completion of a pod of a Job.
+    pub lasts: Option<SignedDuration>,
     /// Further fields of the pod template.
     pub template: Value,
 }
@@ -34,7 +48,7 @@ impl Workload {
     /// Returns pods with this CPU request and no further fields.
     #[must_use]
     pub fn of(replicas: usize, cpu: i64) -> Self {
-        Self { replicas, cpu, template: json!({}) }
+        Self { replicas, cpu, memory: 0, starts: SignedDuration::ZERO, stops: None, lasts: None, template: json!({}) }
     }
 }
 
@@ -45,248 +59,129 @@ pub struct Surroundings {
     /// Fake of EC2.
     pub ec2: FakeCloud,
     clock: fn() -> Timestamp,
-    /// Workloads by name, which is the label `app` of their pods.
-    workloads: Mutex<BTreeMap<String, Workload>>,
-    made: Mutex<u64>,
-    /// Number of calls of `want` so far.
-    wishes: AtomicU64,
+    models: Mutex<Models>,
+    /// Changes of workloads.
+    wishes: Notify,
+}
+
+#[derive(Default)]
+struct Models {
+    owners: Owners,
+    machines: Machines,
+    kubelets: Kubelets,
+}
+
+/// What the models read and change.
+struct Place<'a> {
+    server: &'a ApiServer,
+    ec2: &'a FakeCloud,
+    now: Timestamp,
 }
 
 impl Surroundings {
     /// Creates the models without workloads.
     #[must_use]
     pub fn new(server: Arc<ApiServer>, ec2: FakeCloud, clock: fn() -> Timestamp) -> Arc<Self> {
-        let (workloads, made, wishes) = (Mutex::default(), Mutex::default(), AtomicU64::default());
-        Arc::new(Self { server, ec2, clock, workloads, made, wishes })
+        Arc::new(Self { server, ec2, clock, models: Mutex::default(), wishes: Notify::new() })
     }
 
     /// Creates or replaces a workload.
     pub fn want(&self, app: &str, workload: Workload) {
-        self.workloads.lock().unwrap().insert(app.to_owned(), workload);
-        self.wishes.fetch_add(1, Ordering::AcqRel);
+        self.models().owners.want(app, workload);
+        self.wishes.notify_one();
     }
 
-    /// Runs the models forever.
+    /// Changes the number of pods of a workload.
+    pub fn scale(&self, app: &str, replicas: usize) {
+        self.models().owners.scale(app, replicas);
+        self.wishes.notify_one();
+    }
+
+    /// Returns the number of pods that a workload wants; pods of Jobs that have completed do not count.
+    #[must_use]
+    pub fn wanted(&self, app: &str) -> usize {
+        self.models().owners.wanted(app)
+    }
+
+    /// Sets how instances that are launched from now on boot.
+    pub fn boot(&self, boot: Boot) {
+        self.models().machines.boot = boot;
+    }
+
+    /// Runs the models forever. They react to a change after `pause`.
     pub async fn live(self: Arc<Self>, pause: Duration) {
-        let mut machines = self.ec2.changes();
-        let (mut seen, mut next) = (None, None);
+        let (mut machines, mut objects) = (self.ec2.changes(), self.server.changes());
         loop {
             self.ec2.tick();
-            let is_due = next.is_some_and(|next| next <= (self.clock)());
-            let wishes = self.wishes.load(Ordering::Acquire);
-            if is_due || machines.has_changed().unwrap_or(true) || seen != Some((self.server.version(), wishes)) {
-                machines.mark_unchanged();
-                // The next round handles changes that happen during the step.
-                seen = Some((self.server.version(), wishes));
-                self.step();
-                next = self.next_end();
+            // The next round handles changes that happen during the step.
+            machines.mark_unchanged();
+            objects.mark_unchanged();
+            let next = self.step();
+            let now = (self.clock)();
+            let ahead = |at: Timestamp| Duration::try_from(at.duration_since(now)).unwrap_or_default();
+            let due = self.ec2.next_change().into_iter().chain(next).min().map(ahead);
+            tokio::select! {
+                biased;
+                _ = objects.changed() => {}
+                _ = machines.changed() => {}
+                () = self.wishes.notified() => {}
+                () = tokio::time::sleep(due.unwrap_or(IDLE)) => {}
             }
             tokio::time::sleep(pause).await;
         }
     }
 
-    /// Returns the time at which the next pod terminates.
-    fn next_end(&self) -> Option<Timestamp> {
-        let pods = self.server.all::<Pod>(PODS);
-        pods.iter().filter_map(|pod| Some(pod.metadata.deletion_timestamp.as_ref()?.0)).min()
-    }
-
-    fn step(&self) {
-        self.machines();
-        self.endings();
-        self.owners();
-        self.schedule();
-        self.run();
-        self.budgets();
-    }
-
-    /// Creates a Node for each running instance, and sets the Nodes of terminated instances to NotReady.
-    fn machines(&self) {
-        let nodes = self.server.all::<Node>(NODES);
-        let known: BTreeMap<&str, &Node> = nodes.iter().map(|node| (node.spec.provider_id.as_str(), node)).collect();
-        for machine in self.ec2.machines() {
-            let node = known.get(machine.instance.provider_id().as_str());
-            match (machine.instance.state.as_str(), node) {
-                ("running", None) => self.server.create(NODES, self.node(&machine)),
-                ("shutting-down" | "terminated", Some(node)) if node.is_ready() => {
-                    self.say(node.name(), condition::READY, "Unknown");
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn node(&self, machine: &FakeInstance) -> Value {
-        let instance = &machine.instance;
-        let (family, size) = instance.instance_type.split_once('.').unwrap();
-        let cpus = SIZES.iter().find(|(name, _)| *name == size).unwrap().1;
-        let memory = cpus * MEMORY * if family.starts_with('r') { 2 } else { 1 };
-        let now = text((self.clock)());
-        let size = json!({"cpu": format!("{}m", cpus * 1000 - 60), "memory": format!("{memory}Gi"), "pods": "110"});
-        json!({
-            "apiVersion": "v1", "kind": "Node",
-            "metadata": {"name": instance.private_dns_name, "labels": {
-                label::HOSTNAME: instance.private_dns_name, label::ARCH: label::ARCH_AMD64, label::OS: label::OS_LINUX,
-                label::INSTANCE_TYPE: instance.instance_type, label::ZONE: instance.zone,
-            }},
-            "spec": {
-                "providerID": instance.provider_id(),
-                "taints": [{"key": taint::UNREGISTERED, "effect": taint::NO_EXECUTE}],
-            },
-            "status": {"capacity": size, "allocatable": size, "conditions": [
-                {"type": condition::READY, "status": "True", "reason": "KubeletReady", "lastTransitionTime": now},
-            ]},
-        })
+    /// Runs the models once, and returns the time of their next event.
+    pub fn step(&self) -> Option<Timestamp> {
+        let place = self.place();
+        let mut models = self.models();
+        let Models { owners, machines, kubelets } = &mut *models;
+        machines.run(&place);
+        kubelets.end_pods(&place, owners);
+        owners.run(&place);
+        scheduler::bind(&place);
+        kubelets.start_pods(&place, owners);
+        kubelets.resize_pods(&place, machines);
+        budgets::count(&place, owners);
+        kubelets.next().into_iter().chain(machines.next()).min()
     }
 
     /// Sets a condition of a Node.
     pub fn say(&self, node: &str, type_: &str, status: &str) {
+        self.place().say(node, type_, status);
+    }
+
+    fn place(&self) -> Place<'_> {
+        Place { server: &self.server, ec2: &self.ec2, now: (self.clock)() }
+    }
+
+    fn models(&self) -> MutexGuard<'_, Models> {
+        self.models.lock().unwrap()
+    }
+}
+
+/// Longest time without a look.
+const IDLE: Duration = Duration::from_secs(60);
+
+impl Place<'_> {
+    /// Sets a condition of a Node.
+    fn say(&self, node: &str, type_: &str, status: &str) {
         let Some(found) = self.server.get::<Node>(NODES, node) else { return };
-        let said = json!({"type": type_, "status": status, "lastTransitionTime": text((self.clock)())});
+        let said = json!({"type": type_, "status": status, "lastTransitionTime": text(self.now)});
         let mut conditions: Vec<Value> = found.status.conditions.iter().map(|it| json!(it)).collect();
         conditions.retain(|condition| condition["type"] != type_);
         conditions.push(said);
         self.server.change(NODES, node, &json!({"status": {"conditions": conditions}}));
     }
-
-    /// Removes pods whose grace period is over, and pods of deleted Nodes.
-    fn endings(&self) {
-        let now = (self.clock)();
-        let nodes: BTreeSet<String> =
-            self.server.all::<Node>(NODES).iter().map(|node| node.name().to_owned()).collect();
-        for pod in self.server.all::<Pod>(PODS) {
-            let over = pod.metadata.deletion_timestamp.as_ref().is_some_and(|end| end.0 <= now);
-            let orphan = pod.is_bound() && !nodes.contains(&pod.spec.node_name);
-            if over || orphan {
-                self.server.remove(PODS, &key(&pod));
-            }
-        }
-    }
-
-    /// Creates and deletes pods until each workload has its replicas; terminating pods do not count.
-    fn owners(&self) {
-        let workloads = self.workloads.lock().unwrap().clone();
-        let pods = self.server.all::<Pod>(PODS);
-        for (app, workload) in &workloads {
-            let own: Vec<&Pod> = pods.iter().filter(|pod| is_of(pod, app) && !pod.is_terminating()).collect();
-            for _ in own.len()..workload.replicas {
-                self.server.create(PODS, self.pod(app, workload));
-            }
-            own.iter().skip(workload.replicas).for_each(|pod| self.server.delete(PODS, &key(pod)));
-        }
-    }
-
-    fn pod(&self, app: &str, workload: &Workload) -> Value {
-        let mut made = self.made.lock().unwrap();
-        *made += 1;
-        let mut pod = json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {
-                "name": format!("{app}-{made}"), "namespace": "default", "labels": {"app": app},
-                "ownerReferences": [{
-                    "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "uid": format!("owner-{app}"), "controller": true,
-                }],
-            },
-            "spec": {
-                "terminationGracePeriodSeconds": 1,
-                "containers": [{"name": "main", "resources": {"requests": {"cpu": format!("{}m", workload.cpu)}}}],
-            },
-            "status": {"phase": "Pending"},
-        });
-        merge(&mut pod, &workload.template);
-        pod
-    }
-
-    /// Binds each pod to a node with free CPU, preferably to its nominated node.
-    fn schedule(&self) {
-        let pods = self.server.all::<Pod>(PODS);
-        let nodes = self.server.all::<Node>(NODES);
-        let open: Vec<&Node> = nodes.iter().filter(|node| is_open(node)).collect();
-        let mut left: BTreeMap<&str, i64> = open.iter().map(|node| (node.name(), cpu_of(node))).collect();
-        for pod in pods.iter().filter(|pod| pod.is_bound()) {
-            left.entry(pod.spec.node_name.as_str()).and_modify(|left| *left -= requested(pod));
-        }
-        for pod in pods.iter().filter(|pod| !pod.is_bound() && !pod.is_terminating()) {
-            let fits =
-                |node: &&&Node| suits(pod, node) && left.get(node.name()).is_some_and(|it| *it >= requested(pod));
-            let expected = open.iter().filter(fits).find(|node| node.name() == pod.status.nominated_node_name);
-            match expected.or_else(|| open.iter().find(fits)).map(|node| node.name()) {
-                Some(node) => {
-                    left.entry(node).and_modify(|left| *left -= requested(pod));
-                    let bound = json!({"type": "PodScheduled", "status": "True"});
-                    let change = json!({"spec": {"nodeName": node}, "status": {"conditions": [bound]}});
-                    self.server.change(PODS, &key(pod), &change);
-                }
-                None if !pod.is_unschedulable() => self.refuse(pod),
-                None => {}
-            }
-        }
-    }
-
-    fn refuse(&self, pod: &Pod) {
-        let now = text((self.clock)());
-        let refused = json!({
-            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": now,
-        });
-        self.server.change(PODS, &key(pod), &json!({"status": {"conditions": [refused]}}));
-    }
-
-    /// Sets bound pods to Running.
-    fn run(&self) {
-        let pods = self.server.all::<Pod>(PODS);
-        for pod in pods.iter().filter(|pod| pod.is_bound() && pod.status.phase != "Running") {
-            let now = text((self.clock)());
-            let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": now});
-            let status = json!({"phase": "Running", "startTime": now, "conditions": [ready]});
-            self.server.change(PODS, &key(pod), &json!({"status": status}));
-        }
-    }
-
-    /// Updates the allowed disruptions of budgets, as the disruption controller does.
-    fn budgets(&self) {
-        let pods = self.server.all::<Pod>(PODS);
-        for budget in self.server.all::<PodDisruptionBudget>(BUDGETS) {
-            let own: Vec<&Pod> = pods.iter().filter(|pod| budget.selects(pod) && !pod.is_terminating()).collect();
-            let healthy = i32::try_from(own.iter().filter(|pod| pod.is_ready()).count()).unwrap();
-            let expected = i32::try_from(own.len()).unwrap();
-            let stays = match &budget.spec.min_available {
-                Some(number) => serde_json::to_value(number).unwrap().as_i64().unwrap().try_into().unwrap(),
-                None => 0,
-            };
-            let status = json!({
-                "disruptionsAllowed": (healthy - stays).max(0), "currentHealthy": healthy, "desiredHealthy": stays,
-                "expectedPods": expected,
-            });
-            if serde_json::to_value(&budget.status).unwrap() != status {
-                let key = format!("default/{}", budget.metadata.name.unwrap());
-                self.server.change(BUDGETS, &key, &json!({"status": status}));
-            }
-        }
-    }
 }
 
-fn is_of(pod: &Pod, app: &str) -> bool {
-    pod.metadata.labels.as_ref().and_then(|labels| labels.get("app")).is_some_and(|label| label == app)
+/// Returns the workload of a pod, by its label `app`.
+pub(crate) fn app_of(pod: &Pod) -> &str {
+    let app = pod.metadata.labels.as_ref().and_then(|labels| labels.get("app"));
+    app.map(String::as_str).unwrap_or_default()
 }
 
-fn is_open(node: &Node) -> bool {
-    node.is_ready()
-        && !node.spec.unschedulable
-        && node.spec.taints.iter().all(|taint| taint.effect == "PreferNoSchedule")
-}
-
-fn suits(pod: &Pod, node: &Node) -> bool {
-    pod.spec.node_selector.iter().all(|(key, value)| node.label(key) == Some(value))
-}
-
-fn cpu_of(node: &Node) -> i64 {
-    node.status.allocatable["cpu"].amount("cpu").unwrap()
-}
-
-fn requested(pod: &Pod) -> i64 {
-    pod.spec.containers.iter().map(|it| it.resources.requests["cpu"].amount("cpu").unwrap()).sum()
-}
-
-fn key(pod: &Pod) -> String {
+/// Returns `namespace/name` of a pod.
+pub(crate) fn key(pod: &Pod) -> String {
     format!("{}/{}", pod.namespace(), pod.name())
 }

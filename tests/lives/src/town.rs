@@ -1,6 +1,7 @@
 //! Simulated cluster on tokio's clock, with successive runs of the controller.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use api::objects::{Node, Pod};
@@ -8,20 +9,20 @@ use api::status::Conditioned;
 use api::{NodeClaim, condition, label, taint};
 use cloud::Cloud;
 use cloud::fake::FakeCloud;
-use cloud::guard::Guarded;
+use cloud::guard::{Guard, Guarded};
 use controller::provision::Rules;
 use controller::provision::batcher::BatchWindow;
 use controller::settings::Gates;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::api_server::{ApiServer, NODES, PODS};
+use crate::api_server::{ApiServer, NODES, PODS, POOLS};
 use crate::classes;
 use crate::clock::{OfTokio, of_tokio};
 use crate::death::Death;
 use crate::life::{Life, Place};
 use crate::surroundings::{Surroundings, Workload};
-use crate::way::client;
+use crate::way::{Way, client};
 
 /// Instance types of the fake of EC2.
 pub const TYPES: [&str; 6] = ["m5.large", "m5.xlarge", "m5.2xlarge", "c5.xlarge", "c5.2xlarge", "c5.4xlarge"];
@@ -49,11 +50,17 @@ impl Town {
     #[must_use]
     pub fn new(pool: Value, gates: Gates) -> Self {
         let ec2 = FakeCloud::builder("us-west-2").only_types(&TYPES).clock(OfTokio).build().unwrap();
+        Self::on(ec2, vec![pool], gates, LOOK)
+    }
+
+    /// Creates a cluster with these NodePools on a fake of EC2, whose models react to changes after `pause`.
+    #[must_use]
+    pub fn on(ec2: FakeCloud, pools: Vec<Value>, gates: Gates, pause: Duration) -> Self {
         let server = Arc::new(ApiServer::new(of_tokio));
         server.create("ec2nodeclasses", classes::default_class());
-        server.create("nodepools", pool);
+        pools.into_iter().for_each(|pool| server.create(POOLS, pool));
         let surroundings = Surroundings::new(Arc::clone(&server), ec2.clone(), of_tokio);
-        let tasks = JoinSet::from_iter([Arc::clone(&surroundings).live(LOOK)]);
+        let tasks = JoinSet::from_iter([Arc::clone(&surroundings).live(pause)]);
         Self { server, ec2, surroundings, gates, _tasks: tasks }
     }
 
@@ -66,18 +73,29 @@ impl Town {
     /// Starts a run of the controller that ends at `death`.
     #[must_use]
     pub fn life_until(&self, death: &Arc<Death>) -> Life {
-        let cloud: Arc<dyn Cloud> = Arc::new(Guarded::new(Arc::new(self.ec2.clone()), Arc::clone(death)));
-        let client = client(&self.server, Arc::clone(death));
-        let (alive, gates) = (death.alive(), self.gates);
-        let mut life = Life::awake(Place { cloud, server: &self.server, client, clock: of_tokio, alive, gates });
+        let mut life = self.awake(death.alive(), Arc::clone(death), Arc::clone(death));
+        life.plans(self.rules());
+        life
+    }
+
+    /// Starts a run of the controller that only updates its index, behind these faults of EC2 and the API server.
+    #[must_use]
+    pub fn awake(&self, alive: Arc<AtomicBool>, guard: Arc<impl Guard + 'static>, way: Arc<impl Way>) -> Life {
+        let cloud: Arc<dyn Cloud> = Arc::new(Guarded::new(Arc::new(self.ec2.clone()), guard));
+        let client = client(&self.server, way);
+        Life::awake(Place { cloud, server: &self.server, client, clock: of_tokio, alive, gates: self.gates })
+    }
+
+    /// Returns the rules of plans.
+    #[must_use]
+    pub fn rules(&self) -> Rules {
         let window = BatchWindow { idle: Duration::from_millis(200), max: Duration::from_secs(10) };
         let planning = snapshot::Settings {
             node_repair: self.gates.node_repair,
             static_pools: self.gates.static_capacity,
             ..snapshot::Settings::default()
         };
-        life.plans(Rules { window, planning });
-        life
+        Rules { window, planning }
     }
 
     /// Creates or replaces a workload.

@@ -42,11 +42,11 @@ pub fn simulate(setup: &Setup, size: Size, bounded: bool) -> anyhow::Result<(Sim
     let (mut least, mut first) = (0.0, 0.0);
     for hour in 1..=size.hours {
         if bounded && hour > 1 {
-            let built = simulation.controller.built(&simulation.world);
-            let market = bound::Market::of(&unbound(&built.snapshot))?;
+            let snapshot = simulation.snapshot().context("no plan in the first hour")?;
+            let market = bound::Market::of(&unbound(&snapshot))?;
             least += bound::within(&market, ROUNDS)?.dollars;
         }
-        simulation.run(START + hour * HOUR)?;
+        simulation.run(START + hour * HOUR);
         if hour == 1 {
             first = simulation.record.dollars();
         }

@@ -3,7 +3,7 @@
 use day::app::App;
 use day::budget::Allowed;
 use day::clock::{HOUR, MINUTE, SECOND, START};
-use day::controller::{Controller, Peer};
+use day::peer::Peer;
 use day::setup::{Pool, Setup};
 use day::simulation::Simulation;
 use day::trace::{Event, Size, day};
@@ -118,10 +118,10 @@ pub fn whole_day(policy: &'static str, size: Size, peer: bool) -> anyhow::Result
     let setup = Setup { utilization: policy, ..Setup::default() };
     let mut simulation = Simulation::new(&setup)?;
     if peer {
-        simulation.controller = by_rules_of_peer();
+        simulation.ruled_by(Some(untimed_peer()));
     }
     day(setup.seed, size, START).into_iter().for_each(|(at, event)| simulation.at(at, event));
-    simulation.run(START + size.hours * HOUR)?;
+    simulation.run(START + size.hours * HOUR);
     let broken = if peer { Vec::new() } else { verdict::broken(&simulation) };
     anyhow::ensure!(broken.is_empty(), "with {policy} the day broke what must hold:\n  {}", broken.join("\n  "));
     Ok(simulation)
@@ -129,8 +129,8 @@ pub fn whole_day(policy: &'static str, size: Size, peer: bool) -> anyhow::Result
 
 /// Returns Karpenter's rules with simulations that take no time. Only the number of commands and their moments remain as a
 /// difference.
-fn by_rules_of_peer() -> Controller {
-    Controller::by_rules_of(Peer::new(0))
+fn untimed_peer() -> Peer {
+    Peer::new(0)
 }
 
 fn apps(count: usize, wanted: usize, cpu: i64) -> Vec<App> {
@@ -176,18 +176,18 @@ impl Played {
         };
         let mut simulation = Simulation::new(&setup)?;
         if peer {
-            simulation.controller = by_rules_of_peer();
+            simulation.ruled_by(Some(untimed_peer()));
         }
         apps.iter().for_each(|app| simulation.at(START, Event::Come(app.clone())));
         let changed = START + 10 * MINUTE;
-        simulation.run(changed)?;
+        simulation.run(changed);
         let before = simulation.world.market.instances.len();
         let drifts = matches!(change.first(), Some(Event::Drift(_)));
         change.into_iter().for_each(|event| simulation.at(changed, event));
         let mut history = vec![(changed, simulation.world.market.cost())];
         let mut took = None;
         for at in (changed + SECOND..changed + lasts).step_by(1_000) {
-            simulation.run(at)?;
+            simulation.run(at);
             history.push((at, simulation.world.market.cost()));
             let old = simulation.world.market.instances.values().filter(|it| it.bought < changed).count();
             if drifts && old == 0 {

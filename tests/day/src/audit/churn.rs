@@ -110,7 +110,7 @@ impl Audit {
 }
 
 /// Reports whether a NodeClaim is disrupted to save money.
-fn saves(claim: &NodeClaim) -> bool {
+pub(super) fn saves(claim: &NodeClaim) -> bool {
     let said = find(claim.conditions(), condition::DISRUPTION_REASON).filter(|said| said.is_true());
     let reasons = [CommandReason::Empty, CommandReason::Underutilized].map(CommandReason::as_str);
     said.is_some_and(|said| reasons.contains(&said.reason.as_str()))

@@ -99,7 +99,7 @@ async fn consolidation_stops_when_new_pod_leaves_no_cheaper_type() {
     let (town, life) = two_that_are_to_go().await;
     let (node, _) = running(&town, "one").unwrap();
     let beside = json!({"spec": {"nodeSelector": {api::label::HOSTNAME: node}}});
-    town.want("beside", Workload { replicas: 1, cpu: 900, template: beside });
+    town.want("beside", Workload { template: beside, ..Workload::of(1, 900) });
     town.until("it to run", |town| if running(town, "beside").is_some() { Ok(()) } else { Err("it waits".to_owned()) })
         .await;
     let (before, other) = (running(&town, "one").unwrap(), running(&town, "two").unwrap());

@@ -62,7 +62,7 @@ impl fmt::Display for Disruption {
         }
         writeln!(page, "\n## Taking nodes away, beside Karpenter's rules\n")?;
         for line in [
-            "Simulated (`tests/day`): the shipped planner, translator and drain on one clock. Beside them the same cluster under Karpenter's",
+            "Simulated (`tests/day`): the shipped controller on one paused clock. Beside it the same controller with plans by Karpenter's",
             "rules: one command a pass, a hundred candidates, halving within a minute, single ones within three, 15 s of validation, as if",
             "each of its simulations took no time. Budgets are 10 %; a pod takes 20 s to stop, a machine 26 to 42 s to come up. The bound",
             "is what budgets, the quickest boots and drains alone take.\n",

@@ -156,8 +156,9 @@ fn kind(node: &Node) -> impl Ord {
 fn calm(snapshot: &Snapshot) -> Snapshot {
     let mut calm = snapshot.clone();
     calm.pools.iter_mut().for_each(|pool| pool.disruption.consolidate_after = None);
-    for node in calm.nodes.iter_mut().filter(|node| node.drifted.is_some()) {
-        Arc::make_mut(node).drifted = None;
+    for node in calm.nodes.iter_mut().filter(|node| node.drifted.is_some() || node.expires.is_some()) {
+        let node = Arc::make_mut(node);
+        (node.drifted, node.expires) = (None, None);
     }
     calm
 }

@@ -1,0 +1,123 @@
+//! Disruption commands as the NodeClaims show them: begun with a reason, waiting for replacements, completed or rolled back.
+
+use std::collections::BTreeMap;
+
+use api::status::{Conditioned, find};
+use api::{NodeClaim, condition};
+use planner::CommandReason;
+
+use crate::audit::Audit;
+use crate::clock::Moment;
+use crate::record::{Moved, Record};
+use crate::world::World;
+
+/// All reasons that a command can have.
+const REASONS: [CommandReason; 6] = [
+    CommandReason::Empty,
+    CommandReason::Underutilized,
+    CommandReason::Drifted,
+    CommandReason::Expired,
+    CommandReason::Unhealthy,
+    CommandReason::Static,
+];
+
+/// Commands in progress.
+#[derive(Debug, Default)]
+pub struct Commands {
+    /// Position of the command in the record, by NodeClaim.
+    open: BTreeMap<String, usize>,
+}
+
+impl Commands {
+    /// Follows a NodeClaim, after the world has taken over its state.
+    pub fn see(&mut self, claim: &NodeClaim, gone: bool, world: &World, audit: &mut Audit, record: &mut Record) {
+        let name = claim.metadata.name.clone().unwrap_or_default();
+        let deleting = gone || claim.metadata.deletion_timestamp.is_some();
+        match (reason_of(claim), self.open.get(&name).copied()) {
+            (Some(reason), None) if !deleting => {
+                audit.began(world, reason, std::slice::from_ref(&name));
+                let position = begun(record, reason, &name, world.now);
+                self.open.insert(name, position);
+            }
+            (_, Some(position)) if deleting => {
+                self.open.remove(&name);
+                self.leaves(position, world, audit, record);
+            }
+            (Some(_), Some(position)) => {
+                if let Some(id) = claim.replaced_by() {
+                    let position = with_replacements(record, position, &name, id);
+                    self.open.insert(name, position);
+                }
+            }
+            (None, Some(position)) => {
+                self.open.remove(&name);
+                (record.moves[position].ended, record.moves[position].done) = (Some(world.now), false);
+            }
+            (_, None) => {}
+        }
+    }
+
+    /// Ends a command as soon as all its nodes are being removed.
+    fn leaves(&self, position: usize, world: &World, audit: &mut Audit, record: &mut Record) {
+        if self.open.values().any(|open| *open == position) || record.moves[position].ended.is_some() {
+            return;
+        }
+        check_saving(&record.moves[position], world, audit);
+        (record.moves[position].ended, record.moves[position].done) = (Some(world.now), true);
+    }
+}
+
+/// Returns the position of the command that began at this moment for this reason, with this NodeClaim.
+fn begun(record: &mut Record, reason: CommandReason, claim: &str, now: Moment) -> usize {
+    let same =
+        |moved: &Moved| moved.reason == reason && moved.begun == now && moved.ended.is_none() && moved.id.is_empty();
+    let position = record.moves.iter().rposition(same).unwrap_or(record.moves.len());
+    if position == record.moves.len() {
+        let (claims, id) = (Vec::new(), String::new());
+        record.moves.push(Moved { reason, claims, id, begun: now, ended: None, done: false });
+    }
+    record.moves[position].claims.push(claim.to_owned());
+    position
+}
+
+/// Notes the replacements of a command. Commands that began together for the same reason differ in their replacements.
+fn with_replacements(record: &mut Record, position: usize, claim: &str, id: &str) -> usize {
+    if record.moves[position].id == id {
+        return position;
+    }
+    let Moved { reason, begun, .. } = record.moves[position];
+    let same = |moved: &Moved| moved.id == id && moved.begun == begun;
+    if let Some(other) = record.moves.iter().rposition(same) {
+        record.moves[position].claims.retain(|own| own != claim);
+        record.moves[other].claims.push(claim.to_owned());
+        return other;
+    }
+    if record.moves[position].claims.len() == 1 {
+        id.clone_into(&mut record.moves[position].id);
+        return position;
+    }
+    record.moves[position].claims.retain(|own| own != claim);
+    let (claims, id) = (vec![claim.to_owned()], id.to_owned());
+    record.moves.push(Moved { reason, claims, id, begun, ended: None, done: false });
+    record.moves.len() - 1
+}
+
+/// Checks that a command to save money lowers the price. The check is skipped if EC2 takes one of its nodes, because the
+/// replacement also takes the pods of that node.
+fn check_saving(moved: &Moved, world: &World, audit: &mut Audit) {
+    let price = |claim: &str| world.instance_of(claim).map(|instance| instance.price.0);
+    let whole = moved.claims.iter().all(|claim| world.instance_of(claim).is_some_and(|it| !it.noticed && !it.ending));
+    let before: Option<i64> = moved.claims.iter().map(|claim| price(claim)).sum();
+    let after: Option<i64> = moved.id.split(',').map(price).sum();
+    let dearer = before.zip(after).is_some_and(|(before, after)| after >= before);
+    let saves = moved.reason == CommandReason::Underutilized && !moved.id.is_empty();
+    audit.expect(!(dearer && whole && saves), world.now, || {
+        format!("a move to save money takes {after:?} for {before:?}: {}", moved.id)
+    });
+}
+
+/// Returns the disruption reason of a NodeClaim.
+fn reason_of(claim: &NodeClaim) -> Option<CommandReason> {
+    let said = find(claim.conditions(), condition::DISRUPTION_REASON).filter(|said| said.is_true())?;
+    REASONS.into_iter().find(|reason| reason.as_str() == said.reason)
+}
