@@ -12,8 +12,6 @@ mod deaths;
 mod interruptions;
 #[path = "moves/judge.rs"]
 mod judge;
-#[path = "moves/logs.rs"]
-mod logs;
 #[path = "moves/objections.rs"]
 mod objections;
 #[path = "moves/repair.rs"]

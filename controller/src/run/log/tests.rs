@@ -1,16 +1,20 @@
 //! Lines of spans: their fields, levels and destinations.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use log::kv::Value as KvValue;
 use log::{LevelFilter, Log, Record};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tracing::{Instrument as _, Subscriber};
+use tracing::{Dispatch, Instrument as _, Subscriber};
 
 use super::{Bridge, subscriber};
 use crate::reconcile::work::WorkItem;
 use crate::state::span;
+
+/// While there is one dispatcher, tracing asks the thread that first reaches a line whether it is enabled. That thread may
+/// run a test without a subscriber, and the line is off for all. With a second dispatcher, tracing asks both.
+static SECOND_DISPATCHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(tracing_subscriber::registry()));
 
 /// Destination that keeps the lines as JSON.
 #[derive(Clone, Default)]
@@ -30,6 +34,7 @@ impl Log for Kept {
 
 impl Kept {
     fn subscriber(&self, level: LevelFilter) -> impl Subscriber + Send + Sync + use<> {
+        LazyLock::force(&SECOND_DISPATCHER);
         subscriber(Arc::new(self.clone()), level)
     }
 

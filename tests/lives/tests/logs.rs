@@ -1,4 +1,6 @@
-//! Log lines of the whole controller: those of one NodeClaim are found by its name.
+//! Log lines of the whole controller: those of one NodeClaim are found by its name. The test has a program of its own, because
+//! all threads of a process share what is logged.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::sync::{Arc, Mutex};
 
@@ -45,7 +47,7 @@ async fn lines_of_a_nodeclaim_are_found_by_its_name() {
     let kept = Arc::new(Kept::default());
     let destination: Arc<dyn Log> = Arc::<Kept>::clone(&kept);
     let subscriber = controller::run::log::subscriber(destination, LevelFilter::Info);
-    let _installed = tracing::subscriber::set_default(subscriber);
+    tracing::subscriber::set_global_default(subscriber).unwrap();
     let town = Town::new(pool(&["m5.large"], json!({"consolidateAfter": "0s"})), Default::default());
     let _life = town.life();
     town.want("web", Workload::of(2, 1500));
