@@ -19,11 +19,11 @@ use cloud::fake::FakeCloud;
 use controller::settings::Gates;
 use daemon::metric::Metrics;
 use jiff::Timestamp;
-use lives::api_server::{ApiServer, CLAIMS};
-use lives::classes;
-use lives::life::{Life, Place};
-use lives::way::{Straight, client};
 use serde_json::{Value, json};
+use simulator::api_server::{ApiServer, CLAIMS};
+use simulator::classes;
+use simulator::controller_run::{ControllerRun, Place};
+use simulator::middleware::{PassThrough, client};
 use testbed::ec2wire::Ec2Wire;
 
 /// Instance types of one size, so that few launch templates are needed. Choices of three of them give 1,330 different
@@ -108,16 +108,17 @@ async fn launch(requested_types: &[Vec<&str>]) -> Run {
     let server = Arc::new(ApiServer::new(Timestamp::now));
     requested_types.iter().enumerate().for_each(|(number, types)| server.create(CLAIMS, claim(number, types)));
     let begin = Instant::now();
-    let (client, alive) = (client(&server, Arc::new(Straight)), Arc::new(AtomicBool::new(true)));
+    let (client, alive) = (client(&server, Arc::new(PassThrough)), Arc::new(AtomicBool::new(true)));
     let gates = Gates::default();
-    let mut life = Life::awake(Place { cloud, server: &server, client, clock: Timestamp::now, alive, gates });
-    classes::learn(&ec2, &life.offerings).await;
-    life.works();
+    let mut controller_run =
+        ControllerRun::awake(Place { cloud, server: &server, client, clock: Timestamp::now, alive, gates });
+    classes::learn(&ec2, &controller_run.offerings).await;
+    controller_run.works();
     while server.claims().iter().filter(|claim| settled(claim)).count() < requested_types.len() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let time = begin.elapsed();
-    life.kill();
+    controller_run.kill();
     let owned: BTreeSet<String> = server.owned();
     assert_eq!(
         (owned.len(), ec2.machines().len()),

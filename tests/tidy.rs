@@ -45,10 +45,10 @@ const ARROWS: &[(&str, &[&str], &[&str])] = &[
     ("controller", &["api", "machine", "planner", "snapshot", "drain", "cloud", "aws", "daemon"], &["aws-lc-rs"]),
     ("cli", &["api", "machine", "planner", "snapshot", "cloud"], &["aws-*", "kube", "kube-client"]),
     ("fuzz", &["agent", "daemon", "drain", "machine"], &["planner", "cloud", "kube", "kube-client", "aws-*"]),
-    ("day", &["api", "planner", "snapshot", "cloud", "controller", "lives"], &["aws-*"]),
+    ("day", &["api", "planner", "snapshot", "cloud", "controller", "simulator"], &["aws-*"]),
     ("peers", &["api", "planner", "snapshot", "cloud", "cli", "day", "go-programs"], &["aws-*"]),
     ("go-programs", &[], &["tokio", "kube*", "aws-*"]),
-    ("lives", &["api", "cloud", "controller", "daemon", "planner", "snapshot"], &["aws-*"]),
+    ("simulator", &["api", "cloud", "controller", "daemon", "planner", "snapshot"], &["aws-*"]),
     ("ship", &[], &["tokio", "kube*", "aws-*"]),
     ("skip", &[], &["tokio", "kube*", "aws-*"]),
     ("systemd-container", &["skip"], &["tokio", "kube*", "aws-*"]),
@@ -490,7 +490,7 @@ fn texts_contain_no_banned_words() {
 }
 
 /// Test folders that still have the former dialect. Remove a folder from this list together with its last banned name.
-const FORMER_DIALECT: [&str; 4] = ["tests/day", "tests/lives", "tests/pace.rs", "tests/peers"];
+const FORMER_DIALECT: [&str; 0] = [];
 
 /// Returns the sources of test code with their paths inside the workspace, including unit tests in shipped sources.
 fn test_sources() -> Vec<(PathBuf, String)> {

@@ -2,9 +2,9 @@
 
 use api::{annotation, label};
 use jiff::SignedDuration;
-use lives::surroundings::Workload;
 use planner::Size;
 use serde_json::{Value, json};
+use simulator::surroundings::Workload;
 
 use crate::clock::SECOND;
 

@@ -12,7 +12,7 @@ use planner::Size;
 use crate::app::{App, CONTAINER};
 use crate::budget::Budget;
 use crate::clock::{MINUTE, Moment, timestamp};
-use crate::world::{Running, World};
+use crate::cluster_state::{ClusterState, Running};
 pub use churn::Churn;
 
 /// Longest time for which an instance may exist without a NodeClaim, or a NodeClaim without an instance. The time covers a
@@ -37,20 +37,20 @@ pub enum Cause {
     /// Consolidation that saves money.
     Saving,
     /// Another decision of Kerf: drift, expiration, or an instance that never registers.
-    Wish,
+    Voluntary,
     /// Interruption or loss of the instance.
     Notice,
 }
 
 impl Cause {
     /// Returns the cause for which a pod leaves its node.
-    fn of(world: &World, pod: &str) -> Self {
-        let node = world.pods.get(pod).and_then(|pod| pod.node.as_deref());
-        let instance = node.and_then(|node| world.market.instances.get(node));
+    fn of(cluster_state: &ClusterState, pod: &str) -> Self {
+        let node = cluster_state.pods.get(pod).and_then(|pod| pod.node.as_deref());
+        let instance = node.and_then(|node| cluster_state.market.instances.get(node));
         match instance.filter(|it| !it.noticed && !it.ending) {
             None => Self::Notice,
-            Some(it) if world.claims.get(&it.claim).is_some_and(|claim| churn::saves(claim)) => Self::Saving,
-            Some(_) => Self::Wish,
+            Some(it) if cluster_state.claims.get(&it.claim).is_some_and(|claim| churn::saves(claim)) => Self::Saving,
+            Some(_) => Self::Voluntary,
         }
     }
 }
@@ -97,46 +97,46 @@ impl Audit {
     }
 
     /// Checks the cluster after a step.
-    pub fn step(&mut self, world: &World) {
+    pub fn step(&mut self, cluster_state: &ClusterState) {
         self.steps += 1;
-        self.single(world);
-        self.strays(world);
-        self.waits(world);
-        self.requests(world);
-        self.churn(world);
-        self.budgets(world);
+        self.single(cluster_state);
+        self.strays(cluster_state);
+        self.waits(cluster_state);
+        self.requests(cluster_state);
+        self.churn(cluster_state);
+        self.budgets(cluster_state);
     }
 
     /// Checks the eviction or deletion of a pod just before it happens.
-    pub fn leaves(&mut self, world: &World, pod: &str, forced: bool) {
-        self.leaves_because(world, pod, Cause::of(world, pod), forced);
+    pub fn leaves(&mut self, cluster_state: &ClusterState, pod: &str, forced: bool) {
+        self.leaves_because(cluster_state, pod, Cause::of(cluster_state, pod), forced);
     }
 
     /// Checks an eviction or deletion with this cause.
-    pub fn leaves_because(&mut self, world: &World, pod: &str, cause: Cause, forced: bool) {
-        let now = world.now;
-        let Some(app) = world.pods.get(pod).and_then(|pod| world.apps.get(&pod.app)) else { return };
+    pub fn leaves_because(&mut self, cluster_state: &ClusterState, pod: &str, cause: Cause, forced: bool) {
+        let now = cluster_state.now;
+        let Some(app) = cluster_state.pods.get(pod).and_then(|pod| cluster_state.apps.get(&pod.app)) else { return };
         self.forced += usize::from(forced);
         self.expect(!forced || cause == Cause::Notice, now, || {
             format!("pod {pod} is forced to go, and nothing presses")
         });
-        let healthy = world.healthy(&app.name);
-        let counts = world.pods.get(pod).is_some_and(|it| it.ready.is_some() && it.ending.is_none());
+        let healthy = cluster_state.healthy(&app.name);
+        let counts = cluster_state.pods.get(pod).is_some_and(|it| it.ready.is_some() && it.ending.is_none());
         let after = healthy - usize::from(counts);
         let keeps = forced || !counts || after >= app.least_healthy();
         self.expect(keeps, now, || format!("pod {pod} goes and leaves {after} of {}, budget or not", app.name));
-        let started = world.pods.get(pod).and_then(|it| it.ready);
+        let started = cluster_state.pods.get(pod).and_then(|it| it.ready);
         let rested = app.rests.zip(started).is_none_or(|(rests, started)| now - started >= rests);
         self.expect(cause != Cause::Saving || rested, now, || format!("pod {pod} is moved again before its time"));
         if cause == Cause::Saving {
-            self.moved(world, pod);
+            self.moved(cluster_state, pod);
         }
     }
 
     /// Checks the termination of an instance by Kerf just before it happens.
-    pub fn ends(&mut self, world: &World, node: &str) {
-        let left = world.pods_on(node).filter(|(_, pod)| pod.ending.is_none()).count();
-        self.ended(world.now, node, left);
+    pub fn ends(&mut self, cluster_state: &ClusterState, node: &str) {
+        let left = cluster_state.pods_on(node).filter(|(_, pod)| pod.ending.is_none()).count();
+        self.ended(cluster_state.now, node, left);
     }
 
     /// Checks that no pods were left on the node of an instance that Kerf has terminated.
@@ -145,41 +145,51 @@ impl Audit {
     }
 
     /// Checks that no NodeClaim has two instances.
-    fn single(&mut self, world: &World) {
+    fn single(&mut self, cluster_state: &ClusterState) {
         let mut seen = BTreeSet::new();
-        let live = world.market.instances.values().filter(|instance| !instance.ending && !instance.claim.is_empty());
+        let live =
+            cluster_state.market.instances.values().filter(|instance| !instance.ending && !instance.claim.is_empty());
         let twice = live.filter(|instance| !seen.insert(&instance.claim)).map(|instance| instance.claim.clone()).next();
-        self.expect(twice.is_none(), world.now, || format!("claim {} has two machines", twice.unwrap_or_default()));
+        self.expect(twice.is_none(), cluster_state.now, || {
+            format!("claim {} has two machines", twice.unwrap_or_default())
+        });
     }
 
     /// Checks that an instance without a NodeClaim, or a NodeClaim without an instance, disappears within `LOST`.
-    fn strays(&mut self, world: &World) {
-        let bought = world.market.instances.values();
-        let machines = bought.filter(|it| !it.ending && !world.claims.contains_key(&it.claim)).map(|it| it.id.clone());
-        let launched = world.claims.values().filter(|claim| claim.is_true(condition::LAUNCHED));
-        let claims = launched.map(|claim| name(claim)).filter(|claim| world.instance_of(claim).is_none());
+    fn strays(&mut self, cluster_state: &ClusterState) {
+        let bought = cluster_state.market.instances.values();
+        let machines =
+            bought.filter(|it| !it.ending && !cluster_state.claims.contains_key(&it.claim)).map(|it| it.id.clone());
+        let launched = cluster_state.claims.values().filter(|claim| claim.is_true(condition::LAUNCHED));
+        let claims = launched.map(|claim| name(claim)).filter(|claim| cluster_state.instance_of(claim).is_none());
         let strays: BTreeSet<String> = machines.chain(claims).collect();
         self.strays.retain(|stray, _| strays.contains(stray));
         for stray in strays {
-            let since = *self.strays.entry(stray.clone()).or_insert(world.now);
-            self.expect(world.now - since <= LOST, world.now, || format!("{stray} has had no other half for minutes"));
+            let since = *self.strays.entry(stray.clone()).or_insert(cluster_state.now);
+            self.expect(cluster_state.now - since <= LOST, cluster_state.now, || {
+                format!("{stray} has had no other half for minutes")
+            });
         }
     }
 
     /// Checks that no request is below its floor, that the original requests are stored, and that no node is overcommitted.
-    fn requests(&mut self, world: &World) {
+    fn requests(&mut self, cluster_state: &ClusterState) {
         let mut cramped = BTreeSet::new();
-        for (node, instance) in world.nodes.keys().filter_map(|node| Some((node, world.market.instances.get(node)?))) {
+        for (node, instance) in
+            cluster_state.nodes.keys().filter_map(|node| Some((node, cluster_state.market.instances.get(node)?)))
+        {
             let there_is = Size::from_resources(&instance.kind.allocatable);
-            let takes = world.pods_on(node).fold(Size::default(), |sum, (_, pod)| sum.plus(pod.takes()));
-            self.expect(takes.is_within(there_is), world.now, || format!("{node} keeps {takes:?} of {there_is:?}"));
-            let pressed = is_pressed(world, node);
-            for (name, pod) in world.pods_on(node).filter(|(_, pod)| pod.ending.is_none()) {
-                let Some(full) = world.apps.get(&pod.app).map(App::size) else { continue };
+            let takes = cluster_state.pods_on(node).fold(Size::default(), |sum, (_, pod)| sum.plus(pod.takes()));
+            self.expect(takes.is_within(there_is), cluster_state.now, || {
+                format!("{node} keeps {takes:?} of {there_is:?}")
+            });
+            let pressed = is_pressed(cluster_state, node);
+            for (name, pod) in cluster_state.pods_on(node).filter(|(_, pod)| pod.ending.is_none()) {
+                let Some(full) = cluster_state.apps.get(&pod.app).map(App::size) else { continue };
                 if pod.asks == full {
                     continue;
                 }
-                self.expect(may_ask(pod, full), world.now, || {
+                self.expect(may_ask(pod, full), cluster_state.now, || {
                     format!("pod {name} requests {:?} of {full:?}", pod.asks)
                 });
                 if pressed && full.minus(pod.takes()).is_within(there_is.minus(takes)) {
@@ -189,8 +199,8 @@ impl Audit {
         }
         self.cramped.retain(|pod, _| cramped.contains(pod));
         for pod in cramped {
-            let since = *self.cramped.entry(pod.clone()).or_insert(world.now);
-            self.expect(world.now - since <= CRAMPED, world.now, || {
+            let since = *self.cramped.entry(pod.clone()).or_insert(cluster_state.now);
+            self.expect(cluster_state.now - since <= CRAMPED, cluster_state.now, || {
                 format!(
                     "pod {pod} has not got its requests back for minutes, though something is short and there is room"
                 )
@@ -199,27 +209,29 @@ impl Audit {
     }
 
     /// Checks how long pods are pending, and how long they are pending while no node is in flight.
-    fn waits(&mut self, world: &World) {
-        let waiting = world.pods.iter().filter(|(_, pod)| pod.node.is_none() && pod.ending.is_none());
+    fn waits(&mut self, cluster_state: &ClusterState) {
+        let waiting = cluster_state.pods.iter().filter(|(_, pod)| pod.node.is_none() && pod.ending.is_none());
         let Some((name, since)) = waiting.map(|(name, pod)| (name, pod.created)).min_by_key(|(_, since)| *since) else {
             self.forgotten = None;
             return;
         };
-        let comes = world.claims.values().any(|claim| !claim.is_true(condition::INITIALIZED));
-        self.forgotten = if comes { None } else { self.forgotten.or(Some(world.now)) };
-        let forgotten = self.forgotten.is_some_and(|at| world.now - at > FORGOTTEN);
-        self.expect(!forgotten, world.now, || format!("pod {name} waits, and no machine is on its way for minutes"));
-        let wait = world.now - since;
+        let comes = cluster_state.claims.values().any(|claim| !claim.is_true(condition::INITIALIZED));
+        self.forgotten = if comes { None } else { self.forgotten.or(Some(cluster_state.now)) };
+        let forgotten = self.forgotten.is_some_and(|at| cluster_state.now - at > FORGOTTEN);
+        self.expect(!forgotten, cluster_state.now, || {
+            format!("pod {name} waits, and no machine is on its way for minutes")
+        });
+        let wait = cluster_state.now - since;
         self.longest_wait = self.longest_wait.max(wait);
-        self.expect(wait <= WAITS, world.now, || format!("pod {name} has waited for {} min", wait / MINUTE));
+        self.expect(wait <= WAITS, cluster_state.now, || format!("pod {name} has waited for {} min", wait / MINUTE));
     }
 }
 
 /// Reports whether a current report of its agent shows pressure on a node that is not being disrupted.
-fn is_pressed(world: &World, node: &str) -> bool {
-    let stays = world.nodes.get(node).is_some_and(|node| !node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE));
-    let now = timestamp(world.now);
-    stays && world.reports.get(node).is_some_and(|it| it.usage.is_current(now) && it.usage.is_pressed())
+fn is_pressed(cluster_state: &ClusterState, node: &str) -> bool {
+    let stays = cluster_state.nodes.get(node).is_some_and(|node| !node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE));
+    let now = timestamp(cluster_state.now);
+    stays && cluster_state.reports.get(node).is_some_and(|it| it.usage.is_current(now) && it.usage.is_pressed())
 }
 
 /// Reports whether the requests of a pod are permitted, and whether the pod stores the requests of its template.

@@ -8,8 +8,8 @@ use planner::CommandReason;
 
 use crate::audit::Audit;
 use crate::clock::Moment;
+use crate::cluster_state::ClusterState;
 use crate::record::{Moved, Record};
-use crate::world::World;
 
 /// All reasons that a command can have.
 const REASONS: [CommandReason; 6] = [
@@ -30,18 +30,25 @@ pub struct Commands {
 
 impl Commands {
     /// Follows a NodeClaim, after the world has taken over its state.
-    pub fn see(&mut self, claim: &NodeClaim, gone: bool, world: &World, audit: &mut Audit, record: &mut Record) {
+    pub fn see(
+        &mut self,
+        claim: &NodeClaim,
+        gone: bool,
+        cluster_state: &ClusterState,
+        audit: &mut Audit,
+        record: &mut Record,
+    ) {
         let name = claim.metadata.name.clone().unwrap_or_default();
         let deleting = gone || claim.metadata.deletion_timestamp.is_some();
         match (reason_of(claim), self.open.get(&name).copied()) {
             (Some(reason), None) if !deleting => {
-                audit.began(world, reason, std::slice::from_ref(&name));
-                let position = begun(record, reason, &name, world.now);
+                audit.began(cluster_state, reason, std::slice::from_ref(&name));
+                let position = begun(record, reason, &name, cluster_state.now);
                 self.open.insert(name, position);
             }
             (_, Some(position)) if deleting => {
                 self.open.remove(&name);
-                self.leaves(position, world, audit, record);
+                self.leaves(position, cluster_state, audit, record);
             }
             (Some(_), Some(position)) => {
                 if let Some(id) = claim.replaced_by() {
@@ -51,19 +58,19 @@ impl Commands {
             }
             (None, Some(position)) => {
                 self.open.remove(&name);
-                (record.moves[position].ended, record.moves[position].done) = (Some(world.now), false);
+                (record.moves[position].ended, record.moves[position].done) = (Some(cluster_state.now), false);
             }
             (_, None) => {}
         }
     }
 
     /// Ends a command as soon as all its nodes are being removed.
-    fn leaves(&self, position: usize, world: &World, audit: &mut Audit, record: &mut Record) {
+    fn leaves(&self, position: usize, cluster_state: &ClusterState, audit: &mut Audit, record: &mut Record) {
         if self.open.values().any(|open| *open == position) || record.moves[position].ended.is_some() {
             return;
         }
-        check_saving(&record.moves[position], world, audit);
-        (record.moves[position].ended, record.moves[position].done) = (Some(world.now), true);
+        check_saving(&record.moves[position], cluster_state, audit);
+        (record.moves[position].ended, record.moves[position].done) = (Some(cluster_state.now), true);
     }
 }
 
@@ -104,20 +111,21 @@ fn with_replacements(record: &mut Record, position: usize, claim: &str, id: &str
 
 /// Checks that a command to save money lowers the price. The check is skipped if EC2 takes one of its nodes, because the
 /// replacement also takes the pods of that node.
-fn check_saving(moved: &Moved, world: &World, audit: &mut Audit) {
-    let price = |claim: &str| world.instance_of(claim).map(|instance| instance.price.0);
-    let whole = moved.claims.iter().all(|claim| world.instance_of(claim).is_some_and(|it| !it.noticed && !it.ending));
+fn check_saving(moved: &Moved, cluster_state: &ClusterState, audit: &mut Audit) {
+    let price = |claim: &str| cluster_state.instance_of(claim).map(|instance| instance.price.0);
+    let whole =
+        moved.claims.iter().all(|claim| cluster_state.instance_of(claim).is_some_and(|it| !it.noticed && !it.ending));
     let before: Option<i64> = moved.claims.iter().map(|claim| price(claim)).sum();
     let after: Option<i64> = moved.id.split(',').map(price).sum();
     let dearer = before.zip(after).is_some_and(|(before, after)| after >= before);
     let saves = moved.reason == CommandReason::Underutilized && !moved.id.is_empty();
-    audit.expect(!(dearer && whole && saves), world.now, || {
+    audit.expect(!(dearer && whole && saves), cluster_state.now, || {
         format!("a move to save money takes {after:?} for {before:?}: {}", moved.id)
     });
 }
 
 /// Returns the disruption reason of a NodeClaim.
 fn reason_of(claim: &NodeClaim) -> Option<CommandReason> {
-    let said = find(claim.conditions(), condition::DISRUPTION_REASON).filter(|said| said.is_true())?;
-    REASONS.into_iter().find(|reason| reason.as_str() == said.reason)
+    let found = find(claim.conditions(), condition::DISRUPTION_REASON).filter(|found| found.is_true())?;
+    REASONS.into_iter().find(|reason| reason.as_str() == found.reason)
 }

@@ -17,7 +17,7 @@ pub enum Fault {
     /// Insufficient capacity for some offerings, with its duration in milliseconds.
     Dry(usize, i64),
     /// Crash of the controller after so many more writes.
-    Death(usize),
+    ControllerCrash(usize),
     /// API server outage, with its duration in milliseconds.
     Stall(i64),
     /// Crash of an instance's agent, with the time to its restart in milliseconds.
@@ -33,7 +33,7 @@ pub fn draw(dice: &mut Dice) -> Fault {
         0..=24 => Fault::Notice(whom),
         25..=29 => Fault::Loss(whom),
         30..=54 => Fault::Dry(whom, dice.between(2, 20) * MINUTE),
-        55..=69 => Fault::Death(usize::try_from(dice.between(0, 30)).unwrap_or_default()),
+        55..=69 => Fault::ControllerCrash(usize::try_from(dice.between(0, 30)).unwrap_or_default()),
         70..=79 => Fault::Stall(dice.between(1, 45) * SECOND),
         80..=89 => Fault::Silence(whom, dice.between(10, 300) * SECOND),
         _ => Fault::Crash(whom),

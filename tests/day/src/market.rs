@@ -6,9 +6,9 @@ use std::sync::Arc;
 use anyhow::Context;
 use cloud::data;
 use cloud::fake::{FakeCloud, FakeInstance, Pool};
-use lives::clock::OfTokio;
-use lives::kinds;
 use planner::{CapacityType, InstanceType, MicroDollars};
+use simulator::clock::OfTokio;
+use simulator::kinds;
 
 use crate::clock::{Moment, SECOND};
 use crate::dice::Dice;
@@ -98,9 +98,9 @@ impl Market {
     /// Takes over the instances of EC2, and returns how many are new.
     pub fn see(&mut self, machines: &[FakeInstance]) -> usize {
         let before = self.names.len();
-        let lives = |machine: &&FakeInstance| machine.instance.state != "terminated";
+        let runs = |machine: &&FakeInstance| machine.instance.state != "terminated";
         let live: BTreeMap<&str, &FakeInstance> =
-            machines.iter().filter(lives).map(|it| (it.instance.private_dns_name.as_str(), it)).collect();
+            machines.iter().filter(runs).map(|it| (it.instance.private_dns_name.as_str(), it)).collect();
         self.instances.retain(|id, _| live.contains_key(id.as_str()));
         for (id, machine) in live {
             if !self.instances.contains_key(id) {

@@ -33,7 +33,7 @@ pub struct Peer {
 }
 
 /// Plan that removes certain nodes without further planning.
-struct Way {
+struct Middleware {
     plan: Plan,
     /// Node and UID of each moved pod, with its position in the plan.
     pods: Vec<(String, String, usize)>,
@@ -57,15 +57,15 @@ impl Peer {
         let calm = calm(snapshot);
         if let Some((_, reason, nodes)) = self.found.take_if(|(at, _, _)| *at <= now) {
             self.next = now;
-            if let Some(way) = way(&calm, &nodes, reason) {
-                return carried(way, snapshot, &nodes, reason);
+            if let Some(middleware) = middleware(&calm, &nodes, reason) {
+                return carried(middleware, snapshot, &nodes, reason);
             }
             self.next = now + IDLE;
         } else if self.found.is_none() && self.next <= now {
             let mut spent = 0;
-            if let Some((node, way)) = self.drifted(snapshot, &calm, &mut spent) {
+            if let Some((node, middleware)) = self.drifted(snapshot, &calm, &mut spent) {
                 self.next = now + spent;
-                return carried(way, snapshot, &[node], CommandReason::Drifted);
+                return carried(middleware, snapshot, &[node], CommandReason::Drifted);
             }
             self.found = self.search(snapshot, &calm, &mut spent);
             if let Some((at, _, _)) = &mut self.found {
@@ -77,7 +77,7 @@ impl Peer {
     }
 
     /// Returns the first drifted node that can be removed. Returns `None` while there are empty nodes, which have precedence.
-    fn drifted(&self, snapshot: &Snapshot, calm: &Snapshot, spent: &mut i64) -> Option<(String, Way)> {
+    fn drifted(&self, snapshot: &Snapshot, calm: &Snapshot, spent: &mut i64) -> Option<(String, Middleware)> {
         if !candidates(snapshot, CommandReason::Empty).is_empty() {
             return None;
         }
@@ -93,14 +93,14 @@ impl Peer {
         reason: CommandReason,
         spent: &mut i64,
         until: Moment,
-    ) -> Option<(String, Way)> {
+    ) -> Option<(String, Middleware)> {
         let known: BTreeMap<&str, &Node> = snapshot.nodes.iter().map(|node| (node.name.as_str(), &**node)).collect();
         let mut tried = BTreeSet::new();
         candidates(snapshot, reason).into_iter().find_map(|node| {
             *spent += self.each;
             let another = tried.insert(known.get(node.as_str()).map(|node| kind(node)));
-            let found = (another && *spent <= until).then(|| way(calm, std::slice::from_ref(&node), reason));
-            found.flatten().map(|way| (node, way))
+            let found = (another && *spent <= until).then(|| middleware(calm, std::slice::from_ref(&node), reason));
+            found.flatten().map(|middleware| (node, middleware))
         })
     }
 
@@ -134,7 +134,7 @@ impl Peer {
         while least <= most && *spent < until {
             let middle = usize::midpoint(least, most);
             *spent += self.each;
-            if way(calm, &found[..middle], CommandReason::Underutilized).is_some() {
+            if middleware(calm, &found[..middle], CommandReason::Underutilized).is_some() {
                 (best, least) = (Some(found[..middle].to_vec()), middle + 1);
             } else {
                 most = middle - 1;
@@ -200,7 +200,7 @@ fn is_quiet(node: &Node, pool: &planner::Pool, now: Millis) -> bool {
 }
 
 /// Returns the plan that removes these nodes, if their pods can be placed on existing nodes and at most one cheaper new node.
-fn way(calm: &Snapshot, nodes: &[String], reason: CommandReason) -> Option<Way> {
+fn middleware(calm: &Snapshot, nodes: &[String], reason: CommandReason) -> Option<Middleware> {
     let mut after = calm.clone();
     let mut pods = Vec::new();
     for name in nodes {
@@ -229,11 +229,11 @@ fn way(calm: &Snapshot, nodes: &[String], reason: CommandReason) -> Option<Way> 
     let before: i64 = nodes.iter().filter_map(price).map(|price| price.0).sum();
     let cheaper = plan.launches.iter().map(|launch| launch.price.0).sum::<i64>() < before;
     let few = plan.launches.len() <= 1 && cheaper || reason == CommandReason::Drifted;
-    (placed && few).then_some(Way { plan, pods })
+    (placed && few).then_some(Middleware { plan, pods })
 }
 
-fn carried(way: Way, snapshot: &Snapshot, nodes: &[String], reason: CommandReason) -> Plan {
-    let Way { mut plan, pods } = way;
+fn carried(middleware: Middleware, snapshot: &Snapshot, nodes: &[String], reason: CommandReason) -> Plan {
+    let Middleware { mut plan, pods } = middleware;
     let mut replacements: Vec<usize> = Vec::new();
     let relocation = |(from, uid, pod): &(String, String, usize)| {
         let to = match &plan.report.pods[*pod] {

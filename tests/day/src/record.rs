@@ -3,7 +3,7 @@
 use planner::CommandReason;
 
 use crate::clock::{HOUR, MINUTE, Moment};
-use crate::world::World;
+use crate::cluster_state::ClusterState;
 
 /// State of the cluster at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,7 +54,7 @@ pub struct Record {
     /// Number of launches that failed with insufficient capacity.
     pub refusals: usize,
     /// Number of controller crashes.
-    pub deaths: usize,
+    pub crashes: usize,
     /// Number of faults of all kinds.
     pub faults: usize,
     /// Number of resizes that lowered requests.
@@ -70,18 +70,18 @@ pub struct Record {
 
 impl Record {
     /// Advances the clock to this moment and adds the cost of the instances until then.
-    pub fn tick(&mut self, world: &World, now: Moment) {
+    pub fn tick(&mut self, cluster_state: &ClusterState, now: Moment) {
         let passed = now - self.clock.replace(now).unwrap_or(now);
-        self.spent += i128::from(world.market.cost()) * i128::from(passed);
+        self.spent += i128::from(cluster_state.market.cost()) * i128::from(passed);
         let due = self.samples.last().is_none_or(|last| now - last.at >= MINUTE);
         if due {
-            let waiting = world.pods.values().filter(|pod| pod.node.is_none()).count();
+            let waiting = cluster_state.pods.values().filter(|pod| pod.node.is_none()).count();
             self.samples.push(Sample {
                 at: now,
-                machines: world.market.instances.len(),
-                pods: world.pods.len(),
+                machines: cluster_state.market.instances.len(),
+                pods: cluster_state.pods.len(),
                 waiting,
-                dollars: world.market.cost() as f64 / 1e6,
+                dollars: cluster_state.market.cost() as f64 / 1e6,
             });
         }
     }

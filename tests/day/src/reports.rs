@@ -12,8 +12,8 @@ use planner::Size;
 use serde_json::{Value, json};
 
 use crate::clock::{HOUR, MINUTE, Moment, timestamp};
+use crate::cluster_state::{ClusterState, Running};
 use crate::market::Instance;
-use crate::world::{Running, World};
 
 /// Interval between two reports of an agent.
 const REPORT: i64 = 5 * MINUTE;
@@ -61,23 +61,29 @@ impl Reports {
     }
 
     /// Returns a report for each node with a running agent, if reports are due.
-    pub fn due(&mut self, world: &World) -> Vec<Value> {
-        if world.now < self.next() {
+    pub fn due(&mut self, cluster_state: &ClusterState) -> Vec<Value> {
+        if cluster_state.now < self.next() {
             return Vec::new();
         }
-        (self.last, self.turn) = (world.now, self.turn + 1);
-        self.pods.retain(|name, _| world.pods.contains_key(name));
-        self.nodes.retain(|name, _| world.nodes.contains_key(name));
-        let living = world.market.instances.values().filter(|it| !it.agent_dead && world.nodes.contains_key(&it.id));
-        living.filter_map(|it| self.report(world, it)).collect()
+        (self.last, self.turn) = (cluster_state.now, self.turn + 1);
+        self.pods.retain(|name, _| cluster_state.pods.contains_key(name));
+        self.nodes.retain(|name, _| cluster_state.nodes.contains_key(name));
+        let alive = cluster_state
+            .market
+            .instances
+            .values()
+            .filter(|it| !it.agent_dead && cluster_state.nodes.contains_key(&it.id));
+        alive.filter_map(|it| self.report(cluster_state, it)).collect()
     }
 
-    fn report(&mut self, world: &World, instance: &Instance) -> Option<Value> {
-        let now = world.now;
+    fn report(&mut self, cluster_state: &ClusterState, instance: &Instance) -> Option<Value> {
+        let now = cluster_state.now;
         let mut wanted = Size::default();
         let mut pods = Vec::new();
-        for (number, (name, pod)) in world.pods_on(&instance.id).filter(|(_, pod)| pod.ready.is_some()).enumerate() {
-            let uses = uses(world, pod, self.turn + number);
+        for (number, (name, pod)) in
+            cluster_state.pods_on(&instance.id).filter(|(_, pod)| pod.ready.is_some()).enumerate()
+        {
+            let uses = uses(cluster_state, pod, self.turn + number);
             wanted = wanted.plus(uses);
             let history = self.pods.entry(name.clone()).or_default();
             history.add(uses, now);
@@ -109,8 +115,8 @@ impl Reports {
 }
 
 /// Returns the amount that a pod would use now if the node had enough capacity.
-fn uses(world: &World, pod: &Running, turn: usize) -> Size {
-    let Some(app) = world.apps.get(&pod.app) else { return Size::default() };
+fn uses(cluster_state: &ClusterState, pod: &Running, turn: usize) -> Size {
+    let Some(app) = cluster_state.apps.get(&pod.app) else { return Size::default() };
     Size { cpu: app.cpu * app.uses * TURNS[turn % TURNS.len()] / 10_000, memory: app.memory * app.uses / 100 }
 }
 

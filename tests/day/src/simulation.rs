@@ -8,18 +8,19 @@ use anyhow::Context;
 use api::objects::{Node, NodeReport, Pod};
 use api::{NodeClaim, annotation, condition};
 use jiff::SignedDuration;
-use lives::api_server::Event as Seen;
-use lives::api_server::{BUDGETS, CLAIMS, Change, NODES, PODS, USAGES};
-use lives::clock as stage_clock;
-use lives::surroundings::Boot;
 use planner::{CapacityType, Snapshot};
 use serde_json::json;
+use simulator::api_server::Event as Seen;
+use simulator::api_server::{BUDGETS, CLAIMS, Change, NODES, PODS, USAGES};
+use simulator::clock as stage_clock;
+use simulator::surroundings::Boot;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
 use crate::app::NAMESPACE;
 use crate::audit::Audit;
 use crate::clock::{MINUTE, Moment, SECOND, START, timestamp};
+use crate::cluster_state::ClusterState;
 use crate::commands::Commands;
 use crate::faults::{self, Fault};
 use crate::market::{Instance, Market};
@@ -30,7 +31,6 @@ use crate::setup::Setup;
 use crate::source::Witness;
 use crate::stage::Stage;
 use crate::trace::Event;
-use crate::world::World;
 
 /// Time from a spot interruption notice to the end of the instance.
 const NOTICE: i64 = 2 * MINUTE;
@@ -46,7 +46,7 @@ const READY: i64 = 8;
 /// Complete simulation of a cluster.
 pub struct Simulation {
     /// State of the simulated cluster.
-    pub world: World,
+    pub cluster_state: ClusterState,
     /// Checker of the invariants.
     pub audit: Audit,
     /// Data for the report.
@@ -89,12 +89,12 @@ impl Simulation {
             stage_clock::set(begin, timestamp(START));
             let (market, ec2) = Market::new(&mut crate::dice::Dice::new(setup.seed), &setup.sizes)?;
             let mut stage = Stage::new(ec2, setup.pools(), setup.grain.max(1));
-            stage.town.surroundings.boot(boot);
+            stage.cluster.surroundings.boot(boot);
             stage.start(&source);
             anyhow::Ok((begin, market, stage))
         })?;
         Ok(Self {
-            world: World::new(START, market),
+            cluster_state: ClusterState::new(START, market),
             audit: Audit::new(setup.budgets()),
             record: Record::default(),
             stage,
@@ -137,13 +137,17 @@ impl Simulation {
     /// Lets all instances that are launched from now on register.
     pub fn only_good_machines(&mut self) {
         self.boot.duds = 0;
-        self.stage.town.surroundings.boot(self.boot);
+        self.stage.cluster.surroundings.boot(self.boot);
     }
 
     /// Returns the pods that have been pending for longer than `span`.
     pub fn waits_longer_than(&self, span: Moment) -> impl Iterator<Item = &String> {
-        let since = self.world.now - span;
-        self.world.pods.iter().filter(move |(_, pod)| pod.node.is_none() && pod.created < since).map(|(name, _)| name)
+        let since = self.cluster_state.now - span;
+        self.cluster_state
+            .pods
+            .iter()
+            .filter(move |(_, pod)| pod.node.is_none() && pod.created < since)
+            .map(|(name, _)| name)
     }
 
     /// Returns the snapshot of the last plan.
@@ -156,7 +160,7 @@ impl Simulation {
     pub fn resize(&mut self, pod: &str, asks: planner::Size) {
         let requests = json!({"cpu": format!("{}m", asks.cpu), "memory": asks.memory.to_string()});
         let containers = json!([{"name": crate::app::CONTAINER, "resources": {"requests": requests}}]);
-        self.stage.town.server.change(PODS, &key(pod), &json!({"spec": {"containers": containers}}));
+        self.stage.cluster.server.change(PODS, &key(pod), &json!({"spec": {"containers": containers}}));
     }
 
     /// Runs a part of the simulation on its clock.
@@ -168,11 +172,11 @@ impl Simulation {
 
     async fn play(&mut self, until: Moment) {
         loop {
-            let next = self.next().clamp(self.world.now + 1, until.max(self.world.now + 1));
+            let next = self.next().clamp(self.cluster_state.now + 1, until.max(self.cluster_state.now + 1));
             self.stage.change(next - moment()).await;
             self.stage.settle(self.grain, next.max(moment()).min(until) - moment()).await;
             self.step();
-            if self.world.now >= until {
+            if self.cluster_state.now >= until {
                 return;
             }
         }
@@ -181,14 +185,14 @@ impl Simulation {
     fn next(&self) -> Moment {
         let script = self.script.keys().next().map(|(at, _)| *at);
         let back = self.back.first().map(|(at, _)| *at);
-        let all = [script, back, self.down_until, Some(self.reports.next()), Some(self.world.now + LOOK_AGAIN)];
+        let all = [script, back, self.down_until, Some(self.reports.next()), Some(self.cluster_state.now + LOOK_AGAIN)];
         all.into_iter().flatten().min().unwrap_or(Moment::MAX)
     }
 
     fn step(&mut self) {
         let now = moment();
-        self.record.tick(&self.world, now);
-        self.world.now = now;
+        self.record.tick(&self.cluster_state, now);
+        self.cluster_state.now = now;
         self.see();
         while self.script.first_key_value().is_some_and(|((at, _), _)| *at <= now) {
             let Some((_, event)) = self.script.pop_first() else { break };
@@ -197,20 +201,20 @@ impl Simulation {
         self.restart();
         self.agents();
         self.expire();
-        self.audit.step(&self.world);
+        self.audit.step(&self.cluster_state);
     }
 
     /// Takes over what has happened since the last step.
     fn see(&mut self) {
         if let Some(machines) = self.stage.changed_machines() {
-            self.record.launches += self.world.market.see(&machines);
+            self.record.launches += self.cluster_state.market.see(&machines);
         }
         while let Ok(event) = self.stage.events.try_recv() {
             self.see_object(&event);
         }
-        self.record.refusals = self.world.refusals;
+        self.record.refusals = self.cluster_state.refusals;
         let early = std::mem::take(&mut *self.stage.early.lock().unwrap_or_else(PoisonError::into_inner));
-        early.into_iter().for_each(|(node, left)| self.audit.ended(self.world.now, &node, left));
+        early.into_iter().for_each(|(node, left)| self.audit.ended(self.cluster_state.now, &node, left));
         let mut plans = self.source.plans();
         self.record.plans += std::mem::take(&mut plans.count);
         self.record.refused += std::mem::take(&mut plans.refused);
@@ -218,7 +222,7 @@ impl Simulation {
             self.audit.evidence = plans.evidence.take();
         }
         for problem in plans.problems.drain(..) {
-            self.audit.expect(false, self.world.now, || format!("the translator complains: {problem}"));
+            self.audit.expect(false, self.cluster_state.now, || format!("the translator complains: {problem}"));
         }
     }
 
@@ -227,30 +231,30 @@ impl Simulation {
         match (event.plural.as_str(), event.change) {
             (PODS, Change::Leaving { forced }) => self.leaves(&event.object.typed::<Pod>(), forced),
             (PODS, _) => self.see_pod(&event.object.typed::<Pod>(), gone),
-            (NODES, _) => self.world.see_node(&event.object.typed::<Node>(), gone),
+            (NODES, _) => self.cluster_state.see_node(&event.object.typed::<Node>(), gone),
             (CLAIMS, _) => {
                 let claim = event.object.typed::<NodeClaim>();
-                self.world.see_claim(&claim, gone);
-                let (world, audit, record) = (&self.world, &mut self.audit, &mut self.record);
-                self.commands.see(&claim, gone, world, audit, record);
+                self.cluster_state.see_claim(&claim, gone);
+                let (cluster_state, audit, record) = (&self.cluster_state, &mut self.audit, &mut self.record);
+                self.commands.see(&claim, gone, cluster_state, audit, record);
             }
             (USAGES, Change::Stored) => {
                 let report = event.object.typed::<NodeReport>();
-                self.world.reports.insert(report.metadata.name.clone().unwrap_or_default(), report);
+                self.cluster_state.reports.insert(report.metadata.name.clone().unwrap_or_default(), report);
             }
             _ => {}
         }
     }
 
     fn leaves(&mut self, pod: &Pod, forced: bool) {
-        self.world.evicted += usize::from(!forced);
-        self.audit.leaves(&self.world, pod.name(), forced);
+        self.cluster_state.evicted += usize::from(!forced);
+        self.audit.leaves(&self.cluster_state, pod.name(), forced);
     }
 
     fn see_pod(&mut self, pod: &Arc<Pod>, gone: bool) {
-        let before = self.world.pods.get(pod.name()).map(|known| known.asks);
-        self.world.see_pod(pod, gone);
-        let after = self.world.pods.get(pod.name()).map(|known| known.asks);
+        let before = self.cluster_state.pods.get(pod.name()).map(|known| known.asks);
+        self.cluster_state.see_pod(pod, gone);
+        let after = self.cluster_state.pods.get(pod.name()).map(|known| known.asks);
         if let Some((before, after)) = before.zip(after) {
             self.record.lowered += usize::from(after != before && after.is_within(before));
             self.record.raised += usize::from(after != before && before.is_within(after));
@@ -259,11 +263,11 @@ impl Simulation {
 
     /// Restarts the controller some seconds after its crash.
     fn restart(&mut self) {
-        let now = self.world.now;
+        let now = self.cluster_state.now;
         if self.stage.has_crashed() {
             self.stage.kill();
-            self.record.deaths += 1;
-            let pause = 5 * SECOND + i64::try_from(self.record.deaths * 17 % 40).unwrap_or(0) * SECOND;
+            self.record.crashes += 1;
+            let pause = 5 * SECOND + i64::try_from(self.record.crashes * 17 % 40).unwrap_or(0) * SECOND;
             self.down_until = Some(now + pause);
         } else if self.down_until.take_if(|until| *until <= now).is_some() {
             if self.peer.is_some() {
@@ -274,24 +278,24 @@ impl Simulation {
     }
 
     fn agents(&mut self) {
-        let now = self.world.now;
+        let now = self.cluster_state.now;
         while self.back.first().is_some_and(|(at, _)| *at <= now) {
             let Some((_, id)) = self.back.pop_first() else { break };
-            if let Some(instance) = self.world.market.instances.get_mut(&id) {
+            if let Some(instance) = self.cluster_state.market.instances.get_mut(&id) {
                 instance.agent_dead = false;
                 if instance.noticed && !instance.ending {
                     self.report_notice(&id);
                 }
             }
         }
-        for pool in self.world.market.dry.extract_if(.., |_, until| *until <= now) {
-            self.stage.town.ec2.set_stock(pool.0, None);
+        for pool in self.cluster_state.market.dry.extract_if(.., |_, until| *until <= now) {
+            self.stage.cluster.ec2.set_stock(pool.0, None);
         }
-        if !self.world.market.dry.is_empty() {
-            self.world.changed = self.world.changed.max(now + SHORT);
+        if !self.cluster_state.market.dry.is_empty() {
+            self.cluster_state.changed = self.cluster_state.changed.max(now + SHORT);
         }
-        for report in self.reports.due(&self.world) {
-            self.stage.town.server.create(USAGES, report);
+        for report in self.reports.due(&self.cluster_state) {
+            self.stage.cluster.server.create(USAGES, report);
         }
     }
 
@@ -300,31 +304,31 @@ impl Simulation {
         if self.peer.is_none() {
             return;
         }
-        for (name, claim) in &self.world.claims {
-            if is_expired(claim, self.world.now) {
-                self.stage.town.server.delete(CLAIMS, name);
+        for (name, claim) in &self.cluster_state.claims {
+            if is_expired(claim, self.cluster_state.now) {
+                self.stage.cluster.server.delete(CLAIMS, name);
             }
         }
     }
 
     fn happen(&mut self, event: Event) {
-        self.world.changed = self.world.changed.max(self.world.now);
-        let surroundings = Arc::clone(&self.stage.town.surroundings);
+        self.cluster_state.changed = self.cluster_state.changed.max(self.cluster_state.now);
+        let surroundings = Arc::clone(&self.stage.cluster.surroundings);
         match event {
             Event::Come(app) => {
                 surroundings.want(&app.name, app.workload());
-                app.budget().into_iter().for_each(|budget| self.stage.town.server.create(BUDGETS, budget));
-                self.world.apps.insert(app.name.clone(), app);
+                app.budget().into_iter().for_each(|budget| self.stage.cluster.server.create(BUDGETS, budget));
+                self.cluster_state.apps.insert(app.name.clone(), app);
             }
             Event::Scale(app, wanted) => {
                 surroundings.scale(&app, wanted);
-                self.world.apps.entry(app).and_modify(|app| app.wanted = wanted);
+                self.cluster_state.apps.entry(app).and_modify(|app| app.wanted = wanted);
             }
-            Event::Use(app, percent) => _ = self.world.apps.entry(app).and_modify(|app| app.uses = percent),
+            Event::Use(app, percent) => _ = self.cluster_state.apps.entry(app).and_modify(|app| app.uses = percent),
             Event::Drift(every) => {
                 let outdated = json!({"metadata": {"annotations": {annotation::NODEPOOL_HASH: "0"}}});
-                for name in self.world.claims.keys().step_by(every.max(1)) {
-                    self.stage.town.server.change(CLAIMS, name, &outdated);
+                for name in self.cluster_state.claims.keys().step_by(every.max(1)) {
+                    self.stage.cluster.server.change(CLAIMS, name, &outdated);
                 }
             }
             Event::Fault(fault) => {
@@ -338,43 +342,53 @@ impl Simulation {
     }
 
     fn fault(&mut self, fault: Fault) {
-        let now = self.world.now;
+        let now = self.cluster_state.now;
         match fault {
             Fault::Notice(whom) => self.notice(whom),
             Fault::Loss(whom) => {
                 if let Some(instance) = self.machine(whom, |_| true) {
                     self.stage.expect_end(&instance.ec2);
-                    self.world.market.instances.entry(instance.id.clone()).and_modify(|it| it.noticed = true);
-                    self.stage.town.ec2.kill(&instance.ec2);
+                    self.cluster_state.market.instances.entry(instance.id.clone()).and_modify(|it| it.noticed = true);
+                    self.stage.cluster.ec2.kill(&instance.ec2);
                 }
             }
             Fault::Dry(whom, lasts) => {
-                for pool in faults::sold_out(&self.world.market, whom) {
-                    self.stage.town.ec2.set_stock(pool.clone(), Some(0));
-                    self.world.market.dry.insert(pool, now + lasts);
+                for pool in faults::sold_out(&self.cluster_state.market, whom) {
+                    self.stage.cluster.ec2.set_stock(pool.clone(), Some(0));
+                    self.cluster_state.market.dry.insert(pool, now + lasts);
                 }
             }
-            Fault::Death(writes) => self.stage.crash_after(writes),
+            Fault::ControllerCrash(writes) => self.stage.crash_after(writes),
             Fault::Stall(lasts) => self.stage.stall(now + lasts),
             Fault::Silence(whom, lasts) => {
                 if let Some(instance) = self.machine(whom, |_| true) {
-                    self.world.market.instances.entry(instance.id.clone()).and_modify(|it| it.agent_dead = true);
+                    self.cluster_state
+                        .market
+                        .instances
+                        .entry(instance.id.clone())
+                        .and_modify(|it| it.agent_dead = true);
                     self.back.insert((now + lasts, instance.id));
                 }
             }
             Fault::Crash(whom) => {
-                let pods: Vec<&String> =
-                    self.world.pods.iter().filter(|(_, pod)| pod.ready.is_some()).map(|(name, _)| name).collect();
+                let pods: Vec<&String> = self
+                    .cluster_state
+                    .pods
+                    .iter()
+                    .filter(|(_, pod)| pod.ready.is_some())
+                    .map(|(name, _)| name)
+                    .collect();
                 if let Some(pod) = pods.get(whom % pods.len().max(1)) {
-                    self.stage.town.server.remove(PODS, &key(pod));
+                    self.stage.cluster.server.remove(PODS, &key(pod));
                 }
             }
         }
     }
 
     fn machine(&self, whom: usize, meant: impl Fn(&Instance) -> bool) -> Option<Instance> {
-        let there = |it: &&Instance| !it.ending && !it.noticed && self.world.nodes.contains_key(&it.id);
-        let all: Vec<&Instance> = self.world.market.instances.values().filter(|it| meant(it)).filter(there).collect();
+        let there = |it: &&Instance| !it.ending && !it.noticed && self.cluster_state.nodes.contains_key(&it.id);
+        let all: Vec<&Instance> =
+            self.cluster_state.market.instances.values().filter(|it| meant(it)).filter(there).collect();
         all.get(whom % all.len().max(1)).map(|instance| (*instance).clone())
     }
 
@@ -383,8 +397,8 @@ impl Simulation {
         let Some(instance) = self.machine(whom, |it| it.capacity_type == CapacityType::Spot) else { return };
         self.record.notices += 1;
         self.stage.expect_end(&instance.ec2);
-        self.stage.town.ec2.interrupt(&instance.ec2, timestamp(self.world.now + NOTICE));
-        self.world.market.instances.entry(instance.id.clone()).and_modify(|it| it.noticed = true);
+        self.stage.cluster.ec2.interrupt(&instance.ec2, timestamp(self.cluster_state.now + NOTICE));
+        self.cluster_state.market.instances.entry(instance.id.clone()).and_modify(|it| it.noticed = true);
         if !instance.agent_dead {
             self.report_notice(&instance.id);
         }
@@ -392,14 +406,14 @@ impl Simulation {
 
     /// Writes the condition of an agent whose instance is interrupted, and cordons its node.
     fn report_notice(&self, node: &str) {
-        let server = &self.stage.town.server;
+        let server = &self.stage.cluster.server;
         let Some(found) = server.get::<Node>(NODES, node) else { return };
-        let now = timestamp(self.world.now);
+        let now = timestamp(self.cluster_state.now);
         let mut conditions: Vec<_> = found.status.conditions.iter().map(|it| json!(it)).collect();
         conditions.push(json!({
             "type": condition::INTERRUPTED, "status": condition::TRUE, "reason": "SpotInterruption",
-            "message": format!("deadline={}", timestamp(self.world.now + NOTICE)),
-            "lastTransitionTime": lives::api_server::text(now),
+            "message": format!("deadline={}", timestamp(self.cluster_state.now + NOTICE)),
+            "lastTransitionTime": simulator::api_server::text(now),
         }));
         server.change(NODES, node, &json!({"spec": {"unschedulable": true}, "status": {"conditions": conditions}}));
     }
@@ -416,7 +430,7 @@ fn key(pod: &str) -> String {
 
 fn is_expired(claim: &NodeClaim, now: Moment) -> bool {
     let created = claim.metadata.creation_timestamp.as_ref().map(|at| at.0.as_millisecond());
-    let lives = claim.spec.expire_after.nanos().ok().flatten().map(|nanos| nanos / 1_000_000);
-    let over = created.zip(lives).is_some_and(|(created, lives)| created + lives <= now);
+    let limit = claim.spec.expire_after.nanos().ok().flatten().map(|nanos| nanos / 1_000_000);
+    let over = created.zip(limit).is_some_and(|(created, limit)| created + limit <= now);
     over && claim.metadata.deletion_timestamp.is_none()
 }

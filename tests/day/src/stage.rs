@@ -13,13 +13,13 @@ use cloud::fake::{FakeCloud, FakeInstance};
 use cloud::guard::Guard;
 use http::{Request, Response, StatusCode};
 use kube::client::Body;
-use lives::api_server::{ApiServer, Event, PODS, refused};
-use lives::clock::of_tokio;
-use lives::death::Death;
-use lives::life::Life;
-use lives::town::Town;
-use lives::way::Way;
 use serde_json::Value;
+use simulator::api_server::{ApiServer, Event, PODS, refused};
+use simulator::clock::of_tokio;
+use simulator::cluster::ModelCluster;
+use simulator::controller_run::ControllerRun;
+use simulator::crash::Crash;
+use simulator::middleware::Middleware;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -31,12 +31,12 @@ use crate::source::Witness;
 /// Cluster with at most one run of the controller.
 pub struct Stage {
     /// The cluster.
-    pub town: Town,
+    pub cluster: ModelCluster,
     /// Changes of objects, in order.
     pub events: UnboundedReceiver<Event>,
     /// Terminations by Kerf of nodes with pods: Node and number of pods.
     pub early: Arc<Mutex<Vec<(String, usize)>>>,
-    run: Option<(Life, Arc<Weather>)>,
+    run: Option<(ControllerRun, Arc<Weather>)>,
     objects: watch::Receiver<u64>,
     machines: watch::Receiver<u64>,
     /// End of an API server outage.
@@ -50,10 +50,10 @@ impl Stage {
     #[must_use]
     pub fn new(ec2: FakeCloud, pools: Vec<Value>, grain: Moment) -> Self {
         let (objects, machines) = (watch::channel(0).1, ec2.changes());
-        let town = Town::on(ec2, pools, Default::default(), span(grain));
-        let (_, events) = town.server.watch();
+        let cluster = ModelCluster::on(ec2, pools, Default::default(), span(grain));
+        let (_, events) = cluster.server.watch();
         let mut stage = Self {
-            town,
+            cluster,
             events,
             early: Arc::default(),
             run: None,
@@ -62,44 +62,44 @@ impl Stage {
             stalled_until: Arc::default(),
             ended: Arc::default(),
         };
-        stage.objects = stage.town.server.changes();
+        stage.objects = stage.cluster.server.changes();
         stage
     }
 
     /// Starts the controller.
     pub fn start(&mut self, source: &Arc<Witness>) {
         let weather = Arc::new(Weather {
-            death: Death::never(),
+            crash: Crash::never(),
             stalled_until: Arc::clone(&self.stalled_until),
-            server: Arc::clone(&self.town.server),
-            ec2: self.town.ec2.clone(),
+            server: Arc::clone(&self.cluster.server),
+            ec2: self.cluster.ec2.clone(),
             ended: Arc::clone(&self.ended),
             early: Arc::clone(&self.early),
         });
-        let mut life = self.town.awake(weather.death.alive(), Arc::clone(&weather), Arc::clone(&weather));
-        life.listens(QUEUE);
-        life.plans_by(self.town.rules(), Arc::clone(source) as _);
-        self.run = Some((life, weather));
+        let mut controller_run = self.cluster.awake(weather.crash.alive(), Arc::clone(&weather), Arc::clone(&weather));
+        controller_run.listens(QUEUE);
+        controller_run.plans_by(self.cluster.rules(), Arc::clone(source) as _);
+        self.run = Some((controller_run, weather));
     }
 
     /// Kills the controller at once.
     pub fn kill(&mut self) {
-        if let Some((life, _)) = self.run.take() {
-            life.kill();
+        if let Some((controller_run, _)) = self.run.take() {
+            controller_run.kill();
         }
     }
 
     /// Schedules a crash at a later write.
     pub fn crash_after(&self, writes: usize) {
         if let Some((_, weather)) = &self.run {
-            weather.death.after(writes);
+            weather.crash.after(writes);
         }
     }
 
     /// Reports whether a scheduled crash has happened, and the controller is not restarted yet.
     #[must_use]
     pub fn has_crashed(&self) -> bool {
-        self.run.as_ref().is_some_and(|(_, weather)| !weather.death.alive().load(Ordering::Acquire))
+        self.run.as_ref().is_some_and(|(_, weather)| !weather.crash.alive().load(Ordering::Acquire))
     }
 
     /// Makes the API server unavailable for clients.
@@ -114,10 +114,10 @@ impl Stage {
 
     /// Waits for a change of the cluster, at most for `most` milliseconds.
     pub async fn change(&mut self, most: Moment) {
-        let death = self.run.as_ref().map(|(_, weather)| Arc::clone(weather));
-        let death = async {
-            match death.filter(|it| it.death.alive().load(Ordering::Acquire)) {
-                Some(weather) => weather.death.comes().await,
+        let crash = self.run.as_ref().map(|(_, weather)| Arc::clone(weather));
+        let crash = async {
+            match crash.filter(|it| it.crash.alive().load(Ordering::Acquire)) {
+                Some(weather) => weather.crash.comes().await,
                 None => std::future::pending().await,
             }
         };
@@ -125,7 +125,7 @@ impl Stage {
             biased;
             _ = self.objects.changed() => {}
             _ = self.machines.changed() => {}
-            () = death => {}
+            () = crash => {}
             () = tokio::time::sleep_until(Instant::now() + span(most)) => {}
         }
     }
@@ -140,16 +140,16 @@ impl Stage {
 
     /// Returns the instances if EC2 has changed any since the last call.
     pub fn changed_machines(&mut self) -> Option<Vec<FakeInstance>> {
-        self.town.ec2.tick();
+        self.cluster.ec2.tick();
         let changed = self.machines.has_changed().unwrap_or(true);
         self.machines.mark_unchanged();
-        changed.then(|| self.town.ec2.machines())
+        changed.then(|| self.cluster.ec2.machines())
     }
 }
 
 /// Connections of one run to the API server and to EC2.
 struct Weather {
-    death: Death,
+    crash: Crash,
     stalled_until: Arc<AtomicI64>,
     server: Arc<ApiServer>,
     ec2: FakeCloud,
@@ -179,24 +179,24 @@ impl Weather {
     }
 }
 
-impl Way for Weather {
+impl Middleware for Weather {
     async fn pass(&self, server: Arc<ApiServer>, request: Request<Body>) -> Response<Body> {
         if self.stalled_until.load(Ordering::Acquire) > of_tokio().as_millisecond() {
             return refused(StatusCode::SERVICE_UNAVAILABLE);
         }
-        self.death.pass(server, request).await
+        self.crash.pass(server, request).await
     }
 }
 
 impl Guard for Weather {
     fn before<'a>(&'a self, call: &'static str) -> Pin<Box<dyn Future<Output = Result<(), CloudError>> + Send + 'a>> {
-        self.death.before(call)
+        self.crash.before(call)
     }
 
     fn after(&self, call: &'static str, took: Duration, error: Option<&CloudError>) -> Option<CloudError> {
         if call == "TerminateInstances" {
             self.check_terminations();
         }
-        Guard::after(&self.death, call, took, error)
+        Guard::after(&self.crash, call, took, error)
     }
 }

@@ -30,7 +30,7 @@ pub fn broken(simulation: &Simulation) -> Vec<String> {
 /// are still pending.
 pub fn left_over(simulation: &mut Simulation) -> Vec<String> {
     simulation.only_good_machines();
-    simulation.run(simulation.world.now + REST);
+    simulation.run(simulation.cluster_state.now + REST);
     simulation.waits_longer_than(MOMENT).cloned().collect()
 }
 
@@ -43,13 +43,13 @@ pub fn figures(simulation: &Simulation) -> String {
     record.moves.iter().for_each(|moved| *reasons.entry(moved.reason).or_default() += 1);
     let reasons: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {}", reason.as_str())).collect();
     format!(
-        "{} faults ({} spot notices, {} deaths of the controller), {} plans, {} of them refused, {} steps, each judged\n\
+        "{} faults ({} spot notices, {} crashes of the controller), {} plans, {} of them refused, {} steps, each checked\n\
          {} machines bought, {} purchases refused, {} moves begun ({}), {done} carried out, {} pods evicted\n\
          {} of {} replacements given back within minutes, {} for nothing, one and the same pod moved {} times within an hour at most\n\
          {} requests lowered, {} raised; the longest wait of a pod was {} s; {:.2} $ in all",
         record.faults,
         record.notices,
-        record.deaths,
+        record.crashes,
         record.plans,
         record.refused,
         audit.steps,
@@ -57,7 +57,7 @@ pub fn figures(simulation: &Simulation) -> String {
         record.refusals,
         record.moves.len(),
         reasons.join(", "),
-        simulation.world.evicted,
+        simulation.cluster_state.evicted,
         audit.churn.given_back_soon,
         audit.churn.replacements,
         audit.churn.given_back_for_nothing,

@@ -66,7 +66,7 @@ fn assert_well(mut simulation: Simulation, faults: usize) {
     assert_eq!(left_over, [""; 0], "they have no place in the end");
     let record = &simulation.record;
     assert_eq!(record.faults, faults);
-    assert!(record.notices > 0 && record.deaths > 0, "a day without notices and deaths proves little");
+    assert!(record.notices > 0 && record.crashes > 0, "a day without notices and crashes proves little");
     for reason in [CommandReason::Underutilized, CommandReason::Drifted, CommandReason::Expired] {
         assert!(record.moves.iter().any(|moved| moved.done && moved.reason == reason), "no node went: {reason:?}");
     }

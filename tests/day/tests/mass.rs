@@ -23,12 +23,16 @@ fn bought(services: impl Iterator<Item = App>) -> BTreeMap<Moment, usize> {
     let moment = START + 5 * MINUTE;
     (0..TAKEN).for_each(|_| simulation.at(moment, Event::Fault(Fault::Notice(7))));
     simulation.run(moment - 1);
-    assert!(simulation.world.nodes.len() > TAKEN + TAKEN / 4, "{} machines", simulation.world.nodes.len());
-    let mut known: BTreeSet<String> = simulation.world.claims.keys().cloned().collect();
+    assert!(
+        simulation.cluster_state.nodes.len() > TAKEN + TAKEN / 4,
+        "{} machines",
+        simulation.cluster_state.nodes.len()
+    );
+    let mut known: BTreeSet<String> = simulation.cluster_state.claims.keys().cloned().collect();
     let mut bought: BTreeMap<Moment, usize> = BTreeMap::new();
     for second in 0..3 * 60 {
         simulation.run(moment + second * SECOND);
-        for (name, claim) in &simulation.world.claims {
+        for (name, claim) in &simulation.cluster_state.claims {
             if known.insert(name.clone()) && claim.replaces().next().is_none() {
                 // Two plans are at least a second apart.
                 let created = claim.metadata.creation_timestamp.as_ref().unwrap().0;

@@ -35,7 +35,7 @@ fn sum(utilization: &'static str) -> (f64, usize, usize) {
             "seed {seed}, {utilization}: {:.2} $, {} moves, {} pods evicted, {:?}, longest wait {} s",
             record.dollars(),
             record.moves.len(),
-            simulation.world.evicted,
+            simulation.cluster_state.evicted,
             (record.lowered, record.raised),
             simulation.audit.longest_wait / 1000,
         );
@@ -63,10 +63,10 @@ fn audit_reports_a_breach_when_requests_are_not_permitted() {
         simulation.at(START, Event::Come(App { name: "web".to_owned(), wanted: 4, ..App::default() }));
         simulation.run(START + 10 * MINUTE);
         assert_eq!(simulation.audit.breaches, []);
-        let pod = simulation.world.pods.keys().next().unwrap().clone();
+        let pod = simulation.cluster_state.pods.keys().next().unwrap().clone();
         simulation.resize(&pod, asks);
         simulation.run(START + 11 * MINUTE);
-        assert_eq!(simulation.world.pods[&pod].kept == asks, asks != there_is_none);
+        assert_eq!(simulation.cluster_state.pods[&pod].kept == asks, asks != there_is_none);
         let (_, breach) = simulation.audit.breaches.first().unwrap();
         assert!(breach.contains(expected), "{breach}");
     }

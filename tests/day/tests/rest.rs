@@ -40,10 +40,10 @@ fn simulation_stops_moving_when_the_cluster_is_undisturbed() {
         let (mut simulation, services) = undisturbed(seed, 10);
         let changed = START + 15 * MINUTE;
         simulation.run(changed);
-        let before = simulation.world.market.cost();
+        let before = simulation.cluster_state.market.cost();
         services.into_iter().for_each(|(app, wanted)| simulation.at(changed, Event::Scale(app, wanted.div_ceil(2))));
         simulation.run(START + 100 * MINUTE);
-        assert!(simulation.world.market.cost() < before, "seed {seed}: half of the pods left for nothing");
+        assert!(simulation.cluster_state.market.cost() < before, "seed {seed}: half of the pods left for nothing");
         let late = simulation.record.moves.iter().filter(|moved| moved.begun > changed + RESTS).count();
         assert_eq!(late, 0, "seed {seed}: moves go on though nothing changes");
         assert_eq!(verdict::broken(&simulation), [""; 0], "seed {seed}");
@@ -53,7 +53,8 @@ fn simulation_stops_moving_when_the_cluster_is_undisturbed() {
 #[test]
 fn simulation_does_not_oscillate_when_demand_changes_hourly() {
     let (mut simulation, services) = undisturbed(1, 8);
-    let machines = |simulation: &Simulation| simulation.world.market.instances.keys().cloned().collect::<BTreeSet<_>>();
+    let machines =
+        |simulation: &Simulation| simulation.cluster_state.market.instances.keys().cloned().collect::<BTreeSet<_>>();
     let mut dice = Dice::new(1);
     for hour in 1..HOURS {
         for (name, wanted) in services.iter().filter(|_| dice.chance(50)).collect::<Vec<_>>() {

@@ -14,7 +14,7 @@ use day::trace::Event;
 const LASTS: i64 = 6 * HOUR;
 
 fn machines(simulation: &Simulation) -> BTreeSet<String> {
-    simulation.world.market.instances.values().map(|instance| instance.id.clone()).collect()
+    simulation.cluster_state.market.instances.values().map(|instance| instance.id.clone()).collect()
 }
 
 #[test]
@@ -41,6 +41,6 @@ fn controller_starts_no_move_when_the_cluster_is_settled() {
     simulation.run(START + 30 * MINUTE + LASTS);
     assert_eq!(machines(&simulation), before);
     assert_eq!(simulation.record.moves.len(), 0);
-    assert_eq!((simulation.world.evicted, simulation.audit.breaches.len()), (0, 0));
+    assert_eq!((simulation.cluster_state.evicted, simulation.audit.breaches.len()), (0, 0));
     assert!(simulation.record.plans > plans, "nobody looked");
 }

@@ -105,7 +105,7 @@ pub fn cost(policy: &'static str, size: Size, beside: bool) -> anyhow::Result<Co
         policy,
         dollars: ours.record.dollars(),
         peer: peer.map(|peer| peer.record.dollars()),
-        evicted: ours.world.evicted,
+        evicted: ours.cluster_state.evicted,
         moves: ours.record.moves.len(),
     })
 }
@@ -181,15 +181,15 @@ impl Played {
         apps.iter().for_each(|app| simulation.at(START, Event::Come(app.clone())));
         let changed = START + 10 * MINUTE;
         simulation.run(changed);
-        let before = simulation.world.market.instances.len();
+        let before = simulation.cluster_state.market.instances.len();
         let drifts = matches!(change.first(), Some(Event::Drift(_)));
         change.into_iter().for_each(|event| simulation.at(changed, event));
-        let mut history = vec![(changed, simulation.world.market.cost())];
+        let mut history = vec![(changed, simulation.cluster_state.market.cost())];
         let mut took = None;
         for at in (changed + SECOND..changed + lasts).step_by(1_000) {
             simulation.run(at);
-            history.push((at, simulation.world.market.cost()));
-            let old = simulation.world.market.instances.values().filter(|it| it.bought < changed).count();
+            history.push((at, simulation.cluster_state.market.cost()));
+            let old = simulation.cluster_state.market.instances.values().filter(|it| it.bought < changed).count();
             if drifts && old == 0 {
                 took = Some((at - changed) as f64 / SECOND as f64);
                 break;
@@ -199,7 +199,7 @@ impl Played {
             anyhow::bail!("{} s into the simulation: {breach}", (at - START) / SECOND);
         }
         let took = if drifts { took } else { fallen(&history).map(|at| (at - changed) as f64 / SECOND as f64) };
-        Ok(Self { before, after: simulation.world.market.instances.len(), took })
+        Ok(Self { before, after: simulation.cluster_state.market.instances.len(), took })
     }
 }
 

@@ -20,8 +20,8 @@ use api::{NodeClaim, annotation, condition, label, taint};
 use planner::CommandReason;
 
 use super::{Audit, name};
+use crate::cluster_state::ClusterState;
 use crate::market::Instance;
-use crate::world::World;
 
 /// Nodes of a NodePool that count, and the nodes among them that Kerf disrupts: NodeClaim and reason.
 #[derive(Default)]
@@ -32,16 +32,16 @@ struct Count<'w> {
 
 impl Audit {
     /// Checks the budgets when a command has begun and its nodes are tainted.
-    pub fn began(&mut self, world: &World, reason: CommandReason, claims: &[String]) {
+    pub fn began(&mut self, cluster_state: &ClusterState, reason: CommandReason, claims: &[String]) {
         for (pool, budgets) in self.budgets.clone() {
-            let all: Vec<&NodeClaim> = settled(world).filter(|claim| pool_of(claim) == pool).collect();
+            let all: Vec<&NodeClaim> = settled(cluster_state).filter(|claim| pool_of(claim) == pool).collect();
             if !all.iter().any(|claim| claims.contains(&name(claim))) {
                 continue;
             }
-            let disturbed = all.iter().filter(|claim| is_disturbed(world, claim)).count();
+            let disturbed = all.iter().filter(|claim| is_disturbed(cluster_state, claim)).count();
             for budget in budgets.iter().filter(|budget| budget.concerns(reason.as_str())) {
-                let Some(most) = budget.allows(all.len(), world.now) else { continue };
-                self.expect(disturbed <= most, world.now, || {
+                let Some(most) = budget.allows(all.len(), cluster_state.now) else { continue };
+                self.expect(disturbed <= most, cluster_state.now, || {
                     format!(
                         "{disturbed} of {} nodes of {pool} are disturbed after {reason:?}, {most} may be",
                         all.len()
@@ -52,20 +52,20 @@ impl Audit {
     }
 
     /// Checks that no node joins the nodes that Kerf disrupts while they exceed the budgets of their NodePool.
-    pub(super) fn budgets(&mut self, world: &World) {
+    pub(super) fn budgets(&mut self, cluster_state: &ClusterState) {
         let mut counts: BTreeMap<&str, Count<'_>> = BTreeMap::new();
-        for claim in settled(world) {
+        for claim in settled(cluster_state) {
             let count = counts.entry(pool_of(claim)).or_default();
             count.all += 1;
-            count.going.extend(taken_for(world, claim).map(|reason| (name_of(claim), reason)));
+            count.going.extend(taken_for(cluster_state, claim).map(|reason| (name_of(claim), reason)));
         }
         for (pool, budgets) in self.budgets.clone() {
             let Some(Count { all, going }) = counts.get(pool.as_str()) else { continue };
             for budget in budgets {
-                let Some(most) = budget.allows(*all, world.now) else { continue };
+                let Some(most) = budget.allows(*all, cluster_state.now) else { continue };
                 let own: Vec<_> = going.iter().filter(|(_, reason)| budget.concerns(reason)).collect();
                 let joined = own.iter().find(|(claim, _)| !self.going.contains(*claim)).filter(|_| own.len() > most);
-                self.expect(joined.is_none(), world.now, || {
+                self.expect(joined.is_none(), cluster_state.now, || {
                     format!("{} of {all} nodes of {pool} go and {most} may, {joined:?} since a moment", own.len())
                 });
             }
@@ -77,14 +77,15 @@ impl Audit {
 }
 
 /// Returns the NodeClaims whose nodes count for budgets: initialized, with an instance and a Node, and not terminating.
-fn settled(world: &World) -> impl Iterator<Item = &NodeClaim> {
-    let all = world.claims.values().map(AsRef::as_ref);
-    all.filter(|claim| claim.is_true(condition::INITIALIZED) && !claim.is_true(condition::INSTANCE_TERMINATING))
-        .filter(|claim| instance(world, claim).is_some_and(|instance| world.nodes.contains_key(&instance.id)))
+fn settled(cluster_state: &ClusterState) -> impl Iterator<Item = &NodeClaim> {
+    let all = cluster_state.claims.values().map(AsRef::as_ref);
+    all.filter(|claim| claim.is_true(condition::INITIALIZED) && !claim.is_true(condition::INSTANCE_TERMINATING)).filter(
+        |claim| instance(cluster_state, claim).is_some_and(|instance| cluster_state.nodes.contains_key(&instance.id)),
+    )
 }
 
-fn instance<'w>(world: &'w World, claim: &NodeClaim) -> Option<&'w Instance> {
-    world.instance_of(name_of(claim))
+fn instance<'w>(cluster_state: &'w ClusterState, claim: &NodeClaim) -> Option<&'w Instance> {
+    cluster_state.instance_of(name_of(claim))
 }
 
 fn name_of(claim: &NodeClaim) -> &str {
@@ -98,11 +99,11 @@ fn pool_of(claim: &NodeClaim) -> &str {
 
 /// Returns the reason in the NodeClaim for which Kerf disrupts a node. Returns `None` if Kerf does not disrupt it, or if EC2
 /// interrupts it anyway.
-fn taken_for<'w>(world: &World, claim: &'w NodeClaim) -> Option<&'w str> {
-    let said = find(claim.conditions(), condition::DISRUPTION_REASON).filter(|said| said.is_true());
-    let goes = said.is_some() || is_marked(claim) || is_closed(world, claim);
-    let by_ec2 = instance(world, claim).is_some_and(|instance| instance.noticed);
-    (goes && !by_ec2).then(|| said.map(|said| said.reason.as_str()).unwrap_or_default())
+fn taken_for<'w>(cluster_state: &ClusterState, claim: &'w NodeClaim) -> Option<&'w str> {
+    let found = find(claim.conditions(), condition::DISRUPTION_REASON).filter(|found| found.is_true());
+    let goes = found.is_some() || is_marked(claim) || is_closed(cluster_state, claim);
+    let by_ec2 = instance(cluster_state, claim).is_some_and(|instance| instance.noticed);
+    (goes && !by_ec2).then(|| found.map(|found| found.reason.as_str()).unwrap_or_default())
 }
 
 fn is_marked(claim: &NodeClaim) -> bool {
@@ -110,17 +111,17 @@ fn is_marked(claim: &NodeClaim) -> bool {
     marked || claim.metadata.deletion_timestamp.is_some()
 }
 
-fn is_closed(world: &World, claim: &NodeClaim) -> bool {
-    let node = instance(world, claim).and_then(|instance| world.nodes.get(&instance.id));
+fn is_closed(cluster_state: &ClusterState, claim: &NodeClaim) -> bool {
+    let node = instance(cluster_state, claim).and_then(|instance| cluster_state.nodes.get(&instance.id));
     node.is_some_and(|node| node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE))
 }
 
 /// Reports whether a node counts against a budget, for any reason.
-fn is_disturbed(world: &World, claim: &NodeClaim) -> bool {
-    let node = instance(world, claim).and_then(|instance| world.nodes.get(&instance.id));
+fn is_disturbed(cluster_state: &ClusterState, claim: &NodeClaim) -> bool {
+    let node = instance(cluster_state, claim).and_then(|instance| cluster_state.nodes.get(&instance.id));
     let off = node.is_some_and(|node| {
-        let interrupted = node.condition(condition::INTERRUPTED).is_some_and(|said| said.status == condition::TRUE);
+        let interrupted = node.condition(condition::INTERRUPTED).is_some_and(|found| found.status == condition::TRUE);
         !node.is_ready() || interrupted
     });
-    off || is_marked(claim) || is_closed(world, claim) || claim.is_true(condition::DISRUPTION_REASON)
+    off || is_marked(claim) || is_closed(cluster_state, claim) || claim.is_true(condition::DISRUPTION_REASON)
 }

@@ -13,7 +13,7 @@ use planner::CommandReason;
 
 use super::{Audit, name};
 use crate::clock::{HOUR, MINUTE, Moment};
-use crate::world::World;
+use crate::cluster_state::ClusterState;
 
 /// Age below which the removal of a replacement counts as soon.
 const SOON: i64 = 10 * MINUTE;
@@ -76,32 +76,32 @@ impl Churn {
 
 impl Audit {
     /// Counts a move of a pod to save money.
-    pub(super) fn moved(&mut self, world: &World, pod: &str) {
-        let Some(running) = world.pods.get(pod) else { return };
+    pub(super) fn moved(&mut self, cluster_state: &ClusterState, pod: &str) {
+        let Some(running) = cluster_state.pods.get(pod) else { return };
         let moments = self.churn.moved.entry((running.app.clone(), running.ordinal)).or_default();
-        moments.push_back(world.now);
-        while moments.front().is_some_and(|at| world.now - at >= HOUR) {
+        moments.push_back(cluster_state.now);
+        while moments.front().is_some_and(|at| cluster_state.now - at >= HOUR) {
             moments.pop_front();
         }
         self.churn.most_moved = self.churn.most_moved.max(moments.len());
     }
 
     /// Follows the replacements from launch to removal.
-    pub(super) fn churn(&mut self, world: &World) {
+    pub(super) fn churn(&mut self, cluster_state: &ClusterState) {
         let replaces = |claim: &&NodeClaim| claim.replaces().next().is_some();
         let mut there = BTreeSet::new();
-        for claim in world.claims.values().map(AsRef::as_ref).filter(replaces) {
+        for claim in cluster_state.claims.values().map(AsRef::as_ref).filter(replaces) {
             let name = name(claim);
-            let new = || Replacement { bought: world.now, up: None, is_given_back: false };
+            let new = || Replacement { bought: cluster_state.now, up: None, is_given_back: false };
             let known = self.churn.bought.entry(name.clone()).or_insert_with(new);
             if known.up.is_none() && claim.is_true(condition::INITIALIZED) {
-                known.up = Some(world.now);
+                known.up = Some(cluster_state.now);
                 self.churn.replacements += 1;
             }
             if let Some(up) = known.up.filter(|_| saves(claim) && !known.is_given_back) {
                 known.is_given_back = true;
-                self.churn.given_back_soon += usize::from(world.now - up <= SOON);
-                self.churn.given_back_for_nothing += usize::from(world.changed <= known.bought);
+                self.churn.given_back_soon += usize::from(cluster_state.now - up <= SOON);
+                self.churn.given_back_for_nothing += usize::from(cluster_state.changed <= known.bought);
             }
             there.insert(name);
         }
@@ -111,7 +111,7 @@ impl Audit {
 
 /// Reports whether a NodeClaim is disrupted to save money.
 pub(super) fn saves(claim: &NodeClaim) -> bool {
-    let said = find(claim.conditions(), condition::DISRUPTION_REASON).filter(|said| said.is_true());
+    let found = find(claim.conditions(), condition::DISRUPTION_REASON).filter(|found| found.is_true());
     let reasons = [CommandReason::Empty, CommandReason::Underutilized].map(CommandReason::as_str);
-    said.is_some_and(|said| reasons.contains(&said.reason.as_str()))
+    found.is_some_and(|found| reasons.contains(&found.reason.as_str()))
 }
