@@ -198,7 +198,8 @@ impl System {
     /// Runs a program in the system.
     #[must_use]
     pub fn run(&self, command: &[&str]) -> Output {
-        Command::new("nsenter").args(["-t", &self.init.to_string(), "-a"]).args(command).output().unwrap()
+        let mut entered = Command::new("nsenter");
+        entered.args(["-t", &self.init.to_string(), "-a"]).args(command).env("LC_ALL", "C").output().unwrap()
     }
 
     /// Runs `systemctl`, which must succeed; returns its output.
