@@ -39,11 +39,15 @@ async fn every_fault_struck(fixture: &Fixture) -> Result<()> {
     .await
 }
 
-/// Asserts that this NodeClaim is the only one, with the only instance that this test launched.
+/// Asserts that this NodeClaim is the only one, with the only instance that this test launched. The instance boots from the call
+/// to EC2 on, so its pod can run before the condition is written.
 async fn once(fixture: &Fixture, name: &str) -> Result<()> {
-    let claim = fixture.only_claim().await?;
-    ensure!(claim.metadata.name.as_deref() == Some(name), "the claim was replaced by {:?}", claim.metadata.name);
-    ensure!(claim.is_true(condition::LAUNCHED), "it is not Launched");
+    eventually("Launched", LIMIT, async || {
+        let claim = fixture.only_claim().await?;
+        ensure!(claim.metadata.name.as_deref() == Some(name), "the claim was replaced by {:?}", claim.metadata.name);
+        Ok(claim.is_true(condition::LAUNCHED).then_some(()))
+    })
+    .await?;
     let launched = fixture.launched().len();
     ensure!(launched == 1, "{launched} instances were launched");
     fixture.one_instance_each().await
