@@ -346,7 +346,11 @@ impl Launcher {
         let claims = self.cluster.read(|index| waiting(index, token));
         let held: Vec<HeldInstance> = claims.iter().map(|claim| hold(claim)).collect();
         let free = self.cluster.read(|index| unclaimed(index, instances));
-        for chunk in cloud::launch::assign(&held, &free).chunks(WRITES) {
+        let assigned = cloud::launch::assign(&held, &free);
+        // A failed write repeats this, and by then the first NodeClaims may be deleted: their instances must not go to others.
+        let owned = Arc::new(cloud::launch::with_owners(instances, &assigned));
+        self.set_state(token, LaunchState::Bought(owned, outcome.clone()));
+        for chunk in assigned.chunks(WRITES) {
             let adopt = async |one: &cloud::launch::Assignment| match free.iter().find(|found| found.id == one.instance)
             {
                 Some(instance) => self.adopt(&one.claim, instance).await,

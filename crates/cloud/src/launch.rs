@@ -51,7 +51,7 @@ use crate::tags::{LAUNCH_TOKEN_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG};
 use crate::unavailable_offerings::{Scope, UnavailableOfferings, family_class};
 
 pub use addresses::InFlight;
-pub use assignment::{Assignment, HeldInstance, Resume, assign, resume};
+pub use assignment::{Assignment, HeldInstance, Resume, assign, resume, with_owners};
 pub use choice::choose;
 pub use create_fleet::{CreateFleetError, create_fleet};
 pub use probe::{LaunchProbe, ProbeFailure, Stage, probe, try_out};

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::{EC2NodeClass, label};
 use base64::Engine as _;
-use cloud::fake::{CapacityOutage, FakeCloud, Fault, ManualClock};
+use cloud::fake::{CapacityOutage, FakeCloud, Fault, ManualClock, settings};
 use cloud::launch::{
     ClaimId, CreateFleetError, HeldInstance, InFlight, LaunchChoice, LaunchFailure, LaunchOffer, LaunchRefusal,
     LaunchRequest, Resume, SETTLE, Templates, Token, Within, assign, choose, create_fleet, interpret, probe, resume,
-    served, try_out,
+    served, try_out, with_owners,
 };
 use cloud::nodeclass::{ResolutionCache, ResolvedClass, fetch, queries, resolve};
 use cloud::tags::{LAUNCH_TOKEN_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG, cluster_tags, template_tags};
@@ -35,15 +35,7 @@ async fn fixture(changes: &str) -> Fixture {
     let clock = ManualClock::default();
     let cloud = FakeCloud::builder("us-west-2").clock(clock.clone()).invisible_for(SignedDuration::from_secs(5));
     let cloud = cloud.build().unwrap();
-    let settings = Settings {
-        cluster_name: "kerf".to_owned(),
-        cluster_endpoint: "https://10.0.0.1".to_owned(),
-        cluster_ca: "Q0E=".to_owned(),
-        cluster_cidr: "10.100.0.0/16".to_owned(),
-        kubernetes: "1.36".to_owned(),
-        region: "us-west-2".to_owned(),
-        ..Settings::default()
-    };
+    let settings = settings();
     let text = format!(
         r#"{{"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
         "metadata": {{"name": "default", "annotations": {{"kerf.sh/agent": "enabled"}}}}, "spec": {{
@@ -681,6 +673,24 @@ fn deal_completes_a_partial_assignment_unchanged() {
     let tagged = [instance("i-1", Some("uid-c")), instance("i-2", None), instance("i-9", Some("uid-gone"))];
     assert_eq!(pairs(&claims, &tagged), expected(&[("a", "i-2"), ("c", "i-1")]), "tags go before the order");
     assert_eq!(pairs(&claims, &all[..1]), expected(&[("a", "i-3")]), "fewer instances than claims");
+}
+
+/// A write fails, and the first NodeClaim of the fleet is deleted with its instance before the assignment is repeated.
+#[test]
+fn assign_gives_no_instance_of_a_deleted_claim_to_another() {
+    let token = Token::read("t");
+    let instance =
+        |id: &str, state: &str| Instance { id: id.to_owned(), state: state.to_owned(), ..Instance::default() };
+    let launched = [instance("i-1", "pending"), instance("i-2", "pending")];
+    let both = held(&claims(&["a", "b"]), &token);
+    let first = assign(&both, &launched);
+    let pairs: Vec<_> = first.iter().map(|one| (one.claim.name.as_str(), one.instance.as_str())).collect();
+    assert_eq!(pairs, [("a", "i-1"), ("b", "i-2")]);
+    assert_eq!(assign(&both[1..], &with_owners(&launched, &first)), first[1..], "b keeps its instance");
+    // After a restart only EC2 knows the instances, and the one of the deleted NodeClaim is ending.
+    let listed = [instance("i-1", "shutting-down"), instance("i-2", "running")];
+    assert_eq!(assign(&both[1..], &listed), first[1..], "ending instances come last");
+    assert_eq!(assign(&both, &listed).len(), 2, "but they count");
 }
 
 /// Rows: error codes of a fleet, the unavailable scopes, and the reason of the NodeClaim's condition (`None`: insufficient

@@ -47,7 +47,8 @@ pub enum Resume {
 /// Assigns the instances of one launch to its NodeClaims.
 ///
 /// An instance with a NodeClaim's UID belongs to that NodeClaim. The other instances in the order of their ids go to the
-/// remaining NodeClaims in the order of their names. NodeClaims with an instance keep it; surplus instances remain unassigned.
+/// remaining NodeClaims in the order of their names, ending instances last: the NodeClaim of an ending instance may be deleted
+/// already. NodeClaims with an instance keep it; surplus instances remain unassigned.
 #[must_use]
 pub fn assign(claims: &[HeldInstance], instances: &[Instance]) -> Vec<Assignment> {
     let held: BTreeSet<&str> = claims.iter().filter_map(|claim| claim.instance.as_deref()).collect();
@@ -65,7 +66,8 @@ pub fn assign(claims: &[HeldInstance], instances: &[Instance]) -> Vec<Assignment
         assigned.push(Assignment { claim: (*claim).clone(), instance });
         false
     });
-    let unowned = free.values().filter(|one| !one.tags.contains_key(NODE_CLAIM_UID_TAG));
+    let mut unowned: Vec<_> = free.values().filter(|one| !one.tags.contains_key(NODE_CLAIM_UID_TAG)).collect();
+    unowned.sort_by_key(|one| one.is_ending());
     assigned.extend(
         waiting
             .iter()
@@ -74,6 +76,19 @@ pub fn assign(claims: &[HeldInstance], instances: &[Instance]) -> Vec<Assignment
     );
     assigned.sort();
     assigned
+}
+
+/// Returns the instances of a launch with the UIDs of their NodeClaims. A repeated assignment keeps these pairs, also when a
+/// NodeClaim was deleted in the meantime.
+#[must_use]
+pub fn with_owners(instances: &[Instance], assigned: &[Assignment]) -> Vec<Instance> {
+    let mut owned = instances.to_vec();
+    for one in &mut owned {
+        if let Some(Assignment { claim, .. }) = assigned.iter().find(|assignment| assignment.instance == one.id) {
+            one.tags.insert(NODE_CLAIM_UID_TAG.to_owned(), claim.uid.clone());
+        }
+    }
+    owned
 }
 
 /// Returns the next step for every NodeClaim with a token and without an instance, given all instances of the cluster.
