@@ -16,7 +16,7 @@ use api::{Taint, condition, label, taint};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cloud::fake::FakeCloud;
-use cloud::{Cloud, Filter, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateRequest, Tags};
+use cloud::{Cloud, Filter, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateRequest};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -66,7 +66,7 @@ impl Fixture {
         pids.extend(control_plane.pids().into_iter().map(|(_, pid)| pid));
         simulator.stop().await?;
         ccm.stop().await;
-        let control_plane = Arc::into_inner(control_plane).context("somebody still holds the control plane")?;
+        let control_plane = Arc::into_inner(control_plane).context("the control plane is still in use")?;
         let killed = control_plane.stop().await?;
         ensure!(killed.is_empty(), "{killed:?} had to be killed");
         for pid in pids {
@@ -102,9 +102,6 @@ impl Fixture {
             target: 1,
             capacity_type: "spot".to_owned(),
             configs: vec![FleetConfig { launch_template: template.name, overrides: vec![choice] }],
-            tags: Tags::new(),
-            context: None,
-            prioritized: false,
             ..FleetRequest::default()
         };
         let answer = self.cloud.create_fleet(&request).await?;
@@ -401,14 +398,14 @@ async fn ends(fixture: &Fixture, machine: &Machine, imds: &Imds) -> Result<()> {
     ensure!(TcpStream::connect(imds.address()).await.is_err(), "its metadata service still answers");
     let left = processes_below(machine.folder())?;
     ensure!(left.is_empty(), "processes are left behind: {left:?}");
-    fixture.node(machine.node_name()).await.context("a Node must stay until somebody deletes it")?;
+    fixture.node(machine.node_name()).await.context("a Node must stay until it is deleted")?;
     Ok(())
 }
 
 /// Launches a second machine whose user data is a script. Its agent must report the missing NodeConfig, retry, and change
 /// nothing.
 async fn learns_nothing(fixture: &Fixture) -> Result<()> {
-    let id = fixture.launch("nonsense", "#!/bin/sh\necho nobody reads this\n").await?;
+    let id = fixture.launch("nonsense", "#!/bin/sh\necho not read by anything\n").await?;
     let machine = fixture.machine(&id).await?;
     eventually("the agent's complaint", LIMIT, async || {
         let log = std::fs::read_to_string(machine.log())?;

@@ -95,7 +95,7 @@ async fn api_server_accepts_only_tokens_of_the_instance_role() -> Result<()> {
 
     let here = [&format!("waiting for kubelet to register Node {NODE}")[..]];
     fixture.agent_reports("good", good(), CLUSTER, &here).await?;
-    let user = fixture.eks.results().pop().context("nobody asked")?.user;
+    let user = fixture.eks.results().pop().context("no token was checked")?.user;
     ensure!(user == Ok(format!("system:node:{NODE}")), "{user:?}");
 
     let refused = ["unauthorized (401", "access entry of type EC2_LINUX"];
@@ -121,7 +121,7 @@ async fn api_server_accepts_only_tokens_of_the_instance_role() -> Result<()> {
 }
 
 fn last_result_contains(fixture: &Fixture, why: &str) -> Result<()> {
-    let user = fixture.eks.results().pop().context("nobody asked")?.user;
+    let user = fixture.eks.results().pop().context("no token was checked")?.user;
     ensure!(user.as_ref().is_err_and(|message| message.contains(why)), "{why}: {user:?}");
     Ok(())
 }

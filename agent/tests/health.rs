@@ -64,7 +64,7 @@ impl TestRoot {
 
 fn found(sample: &HealthSample, check: &Check) -> Option<String> {
     let run_check = sample.checks.iter().find(|run_check| run_check.check == *check);
-    run_check.unwrap_or_else(|| unreachable!("nobody looked for {check:?}: {sample:?}")).trouble.clone()
+    run_check.unwrap_or_else(|| unreachable!("no check for {check:?}: {sample:?}")).trouble.clone()
 }
 
 async fn run_check(sampler: &mut Sampler, check: &Check) -> Option<String> {

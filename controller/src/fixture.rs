@@ -7,6 +7,7 @@ use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use cloud::fake::FakeCloud;
 use cloud::nodeclass::{self, ProfileStep, Resolution};
 use jiff::{SignedDuration, Timestamp};
+pub use json_patch::merge;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -22,23 +23,6 @@ const CREATED: &str = "2026-03-01T12:00:00Z";
 /// Returns the time this many seconds after the creation of the NodeClaim.
 pub fn at(seconds: i64) -> Timestamp {
     CREATED.parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
-}
-
-/// Applies a JSON merge patch (RFC 7386), as the API server does.
-pub fn merge(base: &mut Value, change: &Value) {
-    let Value::Object(changes) = change else {
-        base.clone_from(change);
-        return;
-    };
-    if !base.is_object() {
-        *base = json!({});
-    }
-    for (key, value) in changes {
-        match value {
-            Value::Null => drop(base.as_object_mut().unwrap().remove(key)),
-            value => merge(&mut base[key], value),
-        }
-    }
 }
 
 fn made<K: DeserializeOwned>(mut base: Value, change: &Value) -> Arc<K> {

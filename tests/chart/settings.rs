@@ -33,7 +33,7 @@ fn settings(environment: &BTreeMap<String, String>) -> Result<Settings> {
     let mut flags = vec!["kerf-controller".to_owned()];
     for (name, value) in environment {
         let reads = |argument: &&clap::Arg| argument.get_env().is_some_and(|env| env == name.as_str());
-        let argument = command.get_arguments().find(reads).with_context(|| format!("nobody reads {name}"))?;
+        let argument = command.get_arguments().find(reads).with_context(|| format!("no setting reads {name}"))?;
         let flag = argument.get_long().with_context(|| format!("{name} has no flag"))?;
         flags.push(format!("--{flag}={value}"));
     }

@@ -89,7 +89,7 @@ fn capacity_buffer_launches_capacity_before_pods_need_it() {
         });
         fixture.environment.apply_value(buffer).await?;
         wait_for_buffer_condition(fixture, condition::READY_FOR_PROVISIONING, reason::POD_TEMPLATE_NOT_FOUND).await?;
-        ensure!(fixture.launched().is_empty(), "something was launched for pods that nobody knows");
+        ensure!(fixture.launched().is_empty(), "something was launched for unknown pods");
         let template = json!({
             "apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "guest", "namespace": "default"},
             "template": {"metadata": {"labels": {"app": "guest"}}, "spec": {

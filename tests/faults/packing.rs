@@ -44,7 +44,7 @@ pub async fn lowers_requests(fixture: &Fixture) -> Result<()> {
         let pod = only_pod(fixture, "generous").await?;
         let asks = pod.spec.containers[0].resources.requests["cpu"].millis()?;
         ensure!(asks < REQUESTED, "it requests {asks}");
-        ensure!(pod.annotation(annotation::REQUESTED).is_some(), "nobody wrote down what it requested");
+        ensure!(pod.annotation(annotation::REQUESTED).is_some(), "its requests were not recorded");
         let has = pod.taken()?.into_iter().find(|(name, _)| name == "cpu").context("it takes no CPU")?.1;
         ensure!(has == asks, "it requests {asks} and has {has}");
         Ok(Some(()))

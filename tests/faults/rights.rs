@@ -89,7 +89,7 @@ fn controller_uses_every_right_of_the_chart() {
             let asked = fixture.environment.control_plane.controller_requests()?;
             let used = |right: &&Right| asked.iter().any(|asked| right.is_used_by(asked));
             let idle: Vec<&Right> = granted.iter().filter(|right| !used(right)).collect();
-            ensure!(idle.is_empty(), "nobody used {idle:?}");
+            ensure!(idle.is_empty(), "unused rights: {idle:?}");
             Ok(Some(()))
         })
         .await

@@ -25,7 +25,7 @@ impl Workload {
         let list: Value = serde_json::from_slice(&text).with_context(|| format!("{} is no JSON", file.display()))?;
         let mut owners: BTreeMap<String, Deployment> = BTreeMap::new();
         for pod in list["items"].as_array().into_iter().flatten().filter(|object| object["kind"] == "Pod") {
-            let name = pod["metadata"]["labels"]["app"].as_str().context("a pod of nobody's")?.to_owned();
+            let name = pod["metadata"]["labels"]["app"].as_str().context("a pod without the label app")?.to_owned();
             let first = || Deployment { name: name.clone(), replicas: 0, spec: pod["spec"].clone() };
             owners.entry(name.clone()).or_insert_with(first).replicas += 1;
         }

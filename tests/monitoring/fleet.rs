@@ -222,7 +222,7 @@ fn cluster_metrics_add_up_to_fleet_totals() {
     }
     fleet.collect(&index, &decisions, &prices, &metrics, at(460));
     let counted = values(&metrics.render(), "karpenter_pods_bound_duration_seconds_count");
-    assert_eq!(counted, [pods - waiting], "nobody is measured twice");
+    assert_eq!(counted, [pods - waiting], "no pod is measured twice");
 }
 
 #[test]

@@ -27,7 +27,7 @@ def visit(node, found):
     elif isinstance(node, (promql.ParenExpr, promql.SubqueryExpr, promql.UnaryExpr)):
         visit(node.expr, found)
     elif not isinstance(node, (promql.NumberLiteral, promql.StringLiteral)):
-        raise SystemExit(f"an expression of a kind that nobody walks into: {type(node).__name__}")
+        raise SystemExit(f"an expression of an unknown kind: {type(node).__name__}")
 
 
 answers = []

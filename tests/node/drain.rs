@@ -39,8 +39,8 @@ pub async fn keeps_the_budget(fixture: &Fixture) -> Result<()> {
     );
     println!("    {} after the notice {} was refused: {}", since(&refused, started), refused.pod, refused.message);
     let killed = fixture.kill(RUN)?;
-    refused_since(fixture, killed).await.context("nobody took up the drain of an agent that was killed")?;
-    ensure!(fixture.running("web", 3).await?.len() == 3, "somebody went in spite of the budget");
+    refused_since(fixture, killed).await.context("the drain of a killed agent was not resumed")?;
+    ensure!(fixture.running("web", 3).await?.len() == 3, "a pod was evicted against the budget");
     let opened = Timestamp::now();
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(fixture.client.clone(), "default");
     let one = Patch::Merge(json!({"spec": {"maxUnavailable": 1}}));
@@ -92,7 +92,7 @@ fn since(removal: &PodRemoval, start: Timestamp) -> String {
 fn validate(evictions: &[PodRemoval], web: &BTreeSet<String>, started: Timestamp, opened: Timestamp) -> Result<()> {
     let refused = evictions.iter().filter(|removal| removal.code == TOO_MANY).count();
     println!("    {refused} evictions were refused; what was granted:");
-    ensure!(evictions.iter().all(|removal| removal.evicts), "somebody was deleted in place of being evicted");
+    ensure!(evictions.iter().all(|removal| removal.evicts), "a pod was deleted instead of evicted");
     ensure!(
         !evictions.iter().any(|removal| removal.pod.starts_with("aws-node")),
         "the DaemonSet's pod was asked to go"
@@ -119,7 +119,7 @@ async fn event_reports_the_outcome(fixture: &Fixture) -> Result<()> {
     })
     .await?;
     println!("    {statuses}");
-    ensure!(statuses.contains("0 forced") || !statuses.contains("forced"), "somebody was forced: {statuses}");
+    ensure!(statuses.contains("0 forced") || !statuses.contains("forced"), "a pod was forced: {statuses}");
     Ok(())
 }
 

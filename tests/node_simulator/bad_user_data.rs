@@ -161,7 +161,7 @@ async fn bootstrap_reports_event_when_user_data_is_bad_after_reboot() -> Result<
     set_user_data(&machine, good.as_bytes())?;
     fixture.condition(&machine, condition::AGENT_READY, condition::TRUE).await?;
     fixture.condition(&machine, condition::READY, condition::TRUE).await?;
-    ensure!(machine.systemctl_calls().len() > calls, "nobody started kubelet");
+    ensure!(machine.systemctl_calls().len() > calls, "kubelet was not started");
     fixture.stop().await
 }
 

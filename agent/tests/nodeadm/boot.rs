@@ -106,7 +106,7 @@ async fn init_updates_config_cache_when_sources_change() {
     assert_eq!(cached_spec(&fixture), first);
     fixture.test_host.write("empty/readme.md", "");
     boot(&machine, init(&["file:///empty"], &[Phase::Config, Phase::Run])).await.unwrap();
-    assert_eq!((cached_spec(&fixture), fixture.ec2.requests().len()), (first, asked), "nobody is asked again");
+    assert_eq!((cached_spec(&fixture), fixture.ec2.requests().len()), (first, asked), "no second request is sent");
 
     let toml = "|\n      version = 2\n\n      [grpc]\n      address = \"/run/foo/foo.sock\"\n\n      \
                 [plugins.\"io.containerd.grpc.v1.cri\".containerd]\n      discard_unpacked_layers = false\n";

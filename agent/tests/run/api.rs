@@ -12,6 +12,7 @@ use hyper::body::{Bytes, Frame, Incoming};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
+use json_patch::merge;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -279,19 +280,6 @@ impl State {
             }
         }
         self.set_node(node);
-    }
-}
-
-fn merge(into: &mut Value, patch: &Value) {
-    let Some(fields) = patch.as_object() else {
-        *into = patch.clone();
-        return;
-    };
-    for (key, value) in fields {
-        match into.as_object_mut().filter(|_| value.is_null()) {
-            Some(object) => drop(object.remove(key)),
-            None => merge(&mut into[key], value),
-        }
     }
 }
 

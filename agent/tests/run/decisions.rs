@@ -241,7 +241,7 @@ fn notice_is_saved_then_cordons_then_drains() {
     lifecycle.take(Input::NodeWritten(true), at(1));
     assert!(lifecycle.step(at(1)).is_empty(), "that the cordon is ours was written before it was sent");
     lifecycle.take(Input::Pods(vec![pod("a")]), at(1));
-    assert_eq!(short(&lifecycle.step(at(1))), ["read"], "somebody else may be draining");
+    assert_eq!(short(&lifecycle.step(at(1))), ["read"], "another owner may be draining");
     lifecycle.take(read(at(1), None), at(1));
     assert_eq!(short(&lifecycle.step(at(1))), ["save", "evict a"]);
 }
@@ -415,7 +415,7 @@ fn step_removes_marks_of_an_earlier_boot_once() {
         } else {
             json!({"metadata": {"annotations": annotations}})
         };
-        assert_eq!(acts, [AgentAction::PatchNode(undo)], "somebody else's cordon is not ours to lift");
+        assert_eq!(acts, [AgentAction::PatchNode(undo)], "a cordon of another owner is not ours to lift");
         lifecycle.take(node(), at(4));
         assert!(lifecycle.journal().leftover.is_some(), "the Node as seen may be older than what was written");
         assert_eq!(short(&settle(&mut lifecycle, at(14)))[..1], ["save"]);
@@ -424,7 +424,7 @@ fn step_removes_marks_of_an_earlier_boot_once() {
         let acts = settle(&mut lifecycle, at(20));
         assert!(
             !acts.iter().any(|act| matches!(act, AgentAction::PatchNode(_))),
-            "later it is somebody else's: {acts:?}"
+            "later it belongs to another owner: {acts:?}"
         );
     }
 }

@@ -134,7 +134,7 @@ fn drain_is_taken_back_when_controller_mark_is_stale() {
             }
         }
     }
-    unreachable!("nobody drains this node");
+    unreachable!("this node is not drained");
 }
 
 /// A notice of EC2 does not permit the agent to evict beside the controller.

@@ -129,7 +129,7 @@ async fn status_reports_health_of_the_machine() {
     let machine = Machine::boot().await;
     machine.join(&api);
     api.put_node(node(INSTANCE));
-    assert_eq!(status(&machine).await["health"], Value::Null, "nobody runs who could know");
+    assert_eq!(status(&machine).await["health"], Value::Null, "no process runs that could know");
     let boot = jiff::Timestamp::now().as_second() - 60;
     machine.write("proc/stat", &format!("btime {boot}\n"));
     let given_up = "XFS (nvme0n1p1): Metadata I/O Error. Shutting down filesystem.";

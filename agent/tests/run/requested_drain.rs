@@ -148,7 +148,7 @@ fn drain_continues_from_journal_when_agent_restarts() {
     lifecycle.take(cordoned, at(10));
     lifecycle.take(Input::Pods(vec![pod("a")]), at(10));
     let acts = settle(&mut lifecycle, at(10));
-    assert_eq!(requests(&acts), ["evict a"], "whether the first one arrived nobody knows");
+    assert_eq!(requests(&acts), ["evict a"], "it is unknown whether the first one arrived");
     assert_eq!(drained_condition(&acts).map(|(_, reason, _)| reason).as_deref(), Some("Draining"));
 }
 
@@ -210,7 +210,7 @@ fn drain_waits_for_volumes_to_detach_after_pods_left() {
     lifecycle.take(attached(volume.clone()), T0);
     settle(&mut lifecycle, T0);
     lifecycle.take(Input::Pods(vec![]), T0);
-    assert!(!over(&mut lifecycle, 0, 30), "a volume is attached that nobody uses");
+    assert!(!over(&mut lifecycle, 0, 30), "an unused volume is attached");
     // A volume that left the Node's list is only being detached. Only the VolumeAttachment shows the end, so the agent requests
     // it repeatedly.
     lifecycle.take(attached(json!([])), at(30));

@@ -10,6 +10,7 @@ use agent::notices::{ImdsNoticeKind, Maintenance, MaintenanceState, NoticeReadin
 use agent::run::journal::Journal;
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use drain::Millis;
+use json_patch::merge;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 use serde_json::{Value, json};
 
@@ -151,7 +152,7 @@ impl Model {
             AgentAction::PatchNode(patch) => {
                 if arrives {
                     self.check_disk(&patch);
-                    merge(&mut self.node, patch);
+                    merge(&mut self.node, &patch);
                 }
                 Input::NodeWritten(answered)
             }
@@ -198,10 +199,10 @@ impl Model {
 
     fn check_invariants(&mut self) {
         if self.cordoned_by_others {
-            assert_eq!(self.node["spec"]["unschedulable"], true, "somebody else's cordon was lifted");
+            assert_eq!(self.node["spec"]["unschedulable"], true, "the cordon of another owner was lifted");
         }
         if self.excluded_by_others {
-            assert_eq!(self.node["metadata"]["labels"][LABEL], "karpenter", "somebody else's label was taken");
+            assert_eq!(self.node["metadata"]["labels"][LABEL], "karpenter", "the label of another owner was taken");
         }
         let order = self.lifecycle.journal().order.clone();
         let mut active = self.lifecycle.journal().notices.active();
@@ -258,25 +259,6 @@ fn start(journal: Journal, now: Millis) -> Lifecycle {
     let since = jiff::Timestamp::UNIX_EPOCH;
     lifecycle.take(Input::Bootstrap(Some(BootstrapState::Done { node_name: NAME.into(), since })), now);
     lifecycle
-}
-
-/// Applies a JSON merge patch (RFC 7396).
-fn merge(target: &mut Value, patch: Value) {
-    let Value::Object(fields) = patch else {
-        *target = patch;
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    let object = target.as_object_mut().unwrap();
-    for (key, value) in fields {
-        if value.is_null() {
-            object.remove(&key);
-        } else {
-            merge(object.entry(key).or_insert(Value::Null), value);
-        }
-    }
 }
 
 fn any_notice() -> impl Strategy<Value = NoticeValue> {

@@ -27,11 +27,7 @@ async fn read_prefers_user_data_to_the_file_of_the_image() {
     machine.write("etc/kerf/agent.yaml", "gates: {csiDrivers: [image]}");
     assert_eq!(read_policies(&machine).await.settings, with_driver("image"));
     machine.answer("user-data", 200, "#!/bin/sh\n");
-    assert_eq!(
-        read_policies(&machine).await.settings,
-        with_driver("image"),
-        "somebody else's user data says nothing of it"
-    );
+    assert_eq!(read_policies(&machine).await.settings, with_driver("image"), "user data of others does not mention it");
     machine.answer("user-data", 200, &document("gates: {csiDrivers: [told]}"));
     assert_eq!(read_policies(&machine).await, Policies { settings: with_driver("told"), problem: None });
 }

@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
+use json_patch::merge;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -23,25 +24,6 @@ fn accepted(plural: &str) -> Vec<(String, Value)> {
             (row["name"].to_string(), object)
         })
         .collect()
-}
-
-/// Applies a JSON merge patch: `null` removes, objects merge, everything else replaces.
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(fields) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = Value::Object(serde_json::Map::new());
-    }
-    let object = target.as_object_mut().unwrap();
-    for (key, value) in fields {
-        if value.is_null() {
-            object.remove(key);
-        } else {
-            merge(object.entry(key).or_insert(Value::Null), value);
-        }
-    }
 }
 
 /// Parses every accepted object, and asserts that a serialized object parses to the same value.

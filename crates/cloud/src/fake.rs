@@ -25,6 +25,7 @@ use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
+use crate::Settings;
 use crate::calls::{Call, CloudError, FleetRequest, SpotPrice, Subnet};
 
 pub use builder::{Builder, IMAGE_VERSION, own_image};
@@ -45,6 +46,20 @@ pub struct FakeCloud {
     revision: watch::Sender<u64>,
     /// Counter of messages sent to queues, for tasks that wait for a message.
     sent: watch::Sender<u64>,
+}
+
+/// Returns the settings of a cluster in us-west-2, for tests.
+#[must_use]
+pub fn settings() -> Settings {
+    Settings {
+        cluster_name: "kerf".to_owned(),
+        cluster_endpoint: "https://10.0.0.1".to_owned(),
+        cluster_ca: "Q0E=".to_owned(),
+        cluster_cidr: "10.100.0.0/16".to_owned(),
+        kubernetes: "1.36".to_owned(),
+        region: "us-west-2".to_owned(),
+        ..Settings::default()
+    }
 }
 
 impl FakeCloud {

@@ -49,8 +49,6 @@ fn fleet(token: &str, target: u32, pools: &[(&str, &cloud::Subnet, i64)]) -> Fle
             overrides: overrides.collect(),
         }],
         tags: [("case".to_owned(), token.to_owned())].into(),
-        context: None,
-        prioritized: false,
         ..FleetRequest::default()
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use api::label;
 use api::nodeclass::EC2NodeClassSpec;
-use cloud::fake::{Builder, FakeCloud, own_image};
+use cloud::fake::{Builder, FakeCloud, own_image, settings};
 use cloud::launch::{ClaimId, InFlight, LaunchChoice, LaunchOffer, LaunchRequest, Token, Within, choose, interpret};
 use cloud::nodeclass::{Answers, ResolutionCache, ResolvedClass, fetch, queries, resolve};
 use cloud::unavailable_offerings::{Scope, UnavailableOfferings};
@@ -47,18 +47,6 @@ fn own_images() -> [Image; 3] {
         own_image("ami-new", "golden-2", "x86_64", "2026-02-01T00:00:00.000Z"),
         own_image("ami-arm", "golden-2-arm", "arm64", "2026-02-01T00:00:00.000Z"),
     ]
-}
-
-fn settings() -> Settings {
-    Settings {
-        cluster_name: "kerf".to_owned(),
-        cluster_endpoint: "https://10.0.0.1".to_owned(),
-        cluster_ca: "Q0E=".to_owned(),
-        cluster_cidr: "10.100.0.0/16".to_owned(),
-        kubernetes: "1.36".to_owned(),
-        region: "us-west-2".to_owned(),
-        ..Settings::default()
-    }
 }
 
 fn offering(zone: &str, capacity_type: CapacityType, price: i64) -> Offering {

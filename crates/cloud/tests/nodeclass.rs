@@ -29,16 +29,7 @@ const GOOD: &str = r#"
     "instanceProfile": "nodes""#;
 
 fn settings() -> Settings {
-    Settings {
-        cluster_name: "kerf".to_owned(),
-        cluster_endpoint: "https://10.0.0.1".to_owned(),
-        cluster_ca: "Q0E=".to_owned(),
-        cluster_cidr: "10.100.0.0/16".to_owned(),
-        kubernetes: "1.36".to_owned(),
-        region: "us-west-2".to_owned(),
-        reserved_capacity: true,
-        ..Settings::default()
-    }
+    Settings { reserved_capacity: true, ..cloud::fake::settings() }
 }
 
 /// Returns an EC2NodeClass whose spec is [`GOOD`] with some fields replaced or added (`null` removes a field).

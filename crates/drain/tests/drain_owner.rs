@@ -119,7 +119,7 @@ fn relieve_does_not_wait_when_the_node_has_no_agent() {
     assert!(drain.take_over(T0, Some(T0), false).is_some());
     assert_eq!(drain.step(T0).len(), 1);
     let mut successor = wanting();
-    assert_eq!(successor.take_over(at(1), Some(T0), false), None, "whose clock that was nobody knows");
+    assert_eq!(successor.take_over(at(1), Some(T0), false), None, "the clock of that time is unknown");
     assert!(successor.take_over(at(2), Some(at(1)), false).is_some());
     assert_eq!(successor.step(at(2)).len(), 1);
 }

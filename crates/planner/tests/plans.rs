@@ -23,6 +23,20 @@ use planner::{
 use proptest::prelude::{ProptestConfig, proptest};
 use proptest::{prop_assert, prop_assert_eq};
 
+/// Change of a valid plan, or of its snapshot, that plan validation must find.
+type Mutation = fn(&mut Snapshot, &mut Plan);
+
+/// Asserts that each mutation leads to a finding that contains its text.
+fn assert_findings(rows: &[(&str, Mutation)], cluster: fn() -> Snapshot) {
+    for (expected, mutate) in rows {
+        let mut snapshot = cluster();
+        let mut decided = plan(&snapshot);
+        mutate(&mut snapshot, &mut decided);
+        let findings: Vec<String> = check(&snapshot, &decided).iter().map(ToString::to_string).collect();
+        assert!(findings.iter().any(|it| it.contains(expected)), "{expected}: found only {findings:#?}");
+    }
+}
+
 fn shuffled(snapshot: &Snapshot, by: usize) -> Snapshot {
     let mut other = snapshot.clone();
     let offset = |length: usize| if length == 0 { 0 } else { by % length };

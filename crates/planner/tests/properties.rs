@@ -264,15 +264,7 @@ fn plan_removes_nodes_for_every_reason() {
         let Cluster(snapshot) = outgoing::outgoing().new_tree(&mut runner).unwrap().current();
         plan(&snapshot).moves.iter().for_each(|it| *seen.entry(it.reason).or_default() += 1);
     }
-    let all = [
-        CommandReason::Empty,
-        CommandReason::Underutilized,
-        CommandReason::Drifted,
-        CommandReason::Expired,
-        CommandReason::Unhealthy,
-        CommandReason::Static,
-    ];
-    assert!(all.iter().all(|reason| seen.get(reason).is_some_and(|count| *count >= 3)), "{seen:?}");
+    assert!(CommandReason::ALL.iter().all(|reason| seen.get(reason).is_some_and(|count| *count >= 3)), "{seen:?}");
 }
 
 proptest! {

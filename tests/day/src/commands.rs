@@ -11,16 +11,6 @@ use crate::clock::Moment;
 use crate::cluster_state::ClusterState;
 use crate::record::{Moved, Record};
 
-/// All reasons that a command can have.
-const REASONS: [CommandReason; 6] = [
-    CommandReason::Empty,
-    CommandReason::Underutilized,
-    CommandReason::Drifted,
-    CommandReason::Expired,
-    CommandReason::Unhealthy,
-    CommandReason::Static,
-];
-
 /// Commands in progress.
 #[derive(Debug, Default)]
 pub struct Commands {
@@ -124,8 +114,8 @@ fn check_saving(moved: &Moved, cluster_state: &ClusterState, audit: &mut Audit) 
     });
 }
 
-/// Returns the disruption reason of a NodeClaim.
-fn reason_of(claim: &NodeClaim) -> Option<CommandReason> {
+/// Returns the disruption reason of a NodeClaim, if Kerf disrupts it.
+pub fn reason_of(claim: &NodeClaim) -> Option<CommandReason> {
     let found = find(claim.conditions(), condition::DISRUPTION_REASON).filter(|found| found.is_true())?;
-    REASONS.into_iter().find(|reason| reason.as_str() == found.reason)
+    CommandReason::ALL.into_iter().find(|reason| reason.as_str() == found.reason)
 }

@@ -344,24 +344,24 @@ impl Simulation {
     fn fault(&mut self, fault: Fault) {
         let now = self.cluster_state.now;
         match fault {
-            Fault::Notice(whom) => self.notice(whom),
-            Fault::Loss(whom) => {
-                if let Some(instance) = self.machine(whom, |_| true) {
+            Fault::Notice(target) => self.notice(target),
+            Fault::Loss(target) => {
+                if let Some(instance) = self.machine(target, |_| true) {
                     self.stage.expect_end(&instance.ec2);
                     self.cluster_state.market.instances.entry(instance.id.clone()).and_modify(|it| it.noticed = true);
                     self.stage.cluster.ec2.kill(&instance.ec2);
                 }
             }
-            Fault::Dry(whom, lasts) => {
-                for pool in faults::sold_out(&self.cluster_state.market, whom) {
+            Fault::Dry(target, lasts) => {
+                for pool in faults::sold_out(&self.cluster_state.market, target) {
                     self.stage.cluster.ec2.set_stock(pool.clone(), Some(0));
                     self.cluster_state.market.dry.insert(pool, now + lasts);
                 }
             }
             Fault::ControllerCrash(writes) => self.stage.crash_after(writes),
             Fault::Stall(lasts) => self.stage.stall(now + lasts),
-            Fault::Silence(whom, lasts) => {
-                if let Some(instance) = self.machine(whom, |_| true) {
+            Fault::Silence(target, lasts) => {
+                if let Some(instance) = self.machine(target, |_| true) {
                     self.cluster_state
                         .market
                         .instances
@@ -370,7 +370,7 @@ impl Simulation {
                     self.back.insert((now + lasts, instance.id));
                 }
             }
-            Fault::Crash(whom) => {
+            Fault::Crash(target) => {
                 let pods: Vec<&String> = self
                     .cluster_state
                     .pods
@@ -378,23 +378,23 @@ impl Simulation {
                     .filter(|(_, pod)| pod.ready.is_some())
                     .map(|(name, _)| name)
                     .collect();
-                if let Some(pod) = pods.get(whom % pods.len().max(1)) {
+                if let Some(pod) = pods.get(target % pods.len().max(1)) {
                     self.stage.cluster.server.remove(PODS, &key(pod));
                 }
             }
         }
     }
 
-    fn machine(&self, whom: usize, meant: impl Fn(&Instance) -> bool) -> Option<Instance> {
+    fn machine(&self, target: usize, meant: impl Fn(&Instance) -> bool) -> Option<Instance> {
         let there = |it: &&Instance| !it.ending && !it.noticed && self.cluster_state.nodes.contains_key(&it.id);
         let all: Vec<&Instance> =
             self.cluster_state.market.instances.values().filter(|it| meant(it)).filter(there).collect();
-        all.get(whom % all.len().max(1)).map(|instance| (*instance).clone())
+        all.get(target % all.len().max(1)).map(|instance| (*instance).clone())
     }
 
     /// Interrupts a spot instance. Its agent reports the notice on the Node, and the controller receives the message of EC2.
-    fn notice(&mut self, whom: usize) {
-        let Some(instance) = self.machine(whom, |it| it.capacity_type == CapacityType::Spot) else { return };
+    fn notice(&mut self, target: usize) {
+        let Some(instance) = self.machine(target, |it| it.capacity_type == CapacityType::Spot) else { return };
         self.record.notices += 1;
         self.stage.expect_end(&instance.ec2);
         self.stage.cluster.ec2.interrupt(&instance.ec2, timestamp(self.cluster_state.now + NOTICE));

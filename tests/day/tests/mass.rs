@@ -43,7 +43,7 @@ fn bought(services: impl Iterator<Item = App>) -> BTreeMap<Moment, usize> {
     println!("{}\nclaims by plan: {bought:?}", verdict::figures(&simulation));
     assert_eq!(simulation.record.notices, TAKEN);
     assert_eq!(verdict::broken(&simulation), [""; 0]);
-    assert_eq!(simulation.audit.forced, 0, "somebody's drain had to be forced");
+    assert_eq!(simulation.audit.forced, 0, "a drain had to be forced");
     assert_eq!(simulation.waits_longer_than(0).count(), 0);
     bought
 }

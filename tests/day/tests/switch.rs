@@ -42,5 +42,5 @@ fn controller_starts_no_move_when_the_cluster_is_settled() {
     assert_eq!(machines(&simulation), before);
     assert_eq!(simulation.record.moves.len(), 0);
     assert_eq!((simulation.cluster_state.evicted, simulation.audit.breaches.len()), (0, 0));
-    assert!(simulation.record.plans > plans, "nobody looked");
+    assert!(simulation.record.plans > plans, "no plan was made");
 }

@@ -53,7 +53,7 @@ async fn start(demo: &mut Demo) -> Result<()> {
 /// Sends one request to `/readyz`, in plain HTTP.
 async fn probe(address: &str) -> Result<Option<()>> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let mut stream = tokio::net::TcpStream::connect(address).await.context("nobody listens yet")?;
+    let mut stream = tokio::net::TcpStream::connect(address).await.context("no process listens yet")?;
     stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: demo\r\nConnection: close\r\n\r\n").await?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;

@@ -68,7 +68,7 @@ fn cheapest(weighted_fillings: &[(f64, Vec<u32>)], wanted: Vec<u32>, known: &mut
     best
 }
 
-/// Returns the optimum of the linear program over all weighted_fillings at once.
+/// Returns the optimum of the linear program over all weighted fillings together.
 fn relaxed(market: &Market, weighted_fillings: &[(f64, Vec<u32>)]) -> f64 {
     let mut variables = ProblemVariables::new();
     let worths: Vec<Variable> = market.items.iter().map(|_| variables.add(variable().min(0.0))).collect();

@@ -66,7 +66,7 @@ fn ci_step_runs_an_existing_make_target() {
         }
     }
     for verb in ["lint", "test", "demo", "e2e", "soak", "fuzz", "day", "fidelity", "release", "publish"] {
-        assert!(asked.contains(verb), "nobody runs `make {verb}`");
+        assert!(asked.contains(verb), "no job runs `make {verb}`");
     }
     for wrong in ["make tset", "make test && true", "cargo test", "make release TAG=$(id)"] {
         assert!(!is_verb(wrong, &verbs), "{wrong}");

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use api::objects::{Pod, PodDisruptionBudget};
 use http::{Method, Request, Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
+pub use json_patch::merge;
 use kube::client::Body;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -410,23 +411,6 @@ fn key(object: &Value) -> String {
 /// Returns a time in the format of the API server.
 pub fn text(moment: Timestamp) -> String {
     moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// Applies a JSON merge patch (RFC 7386).
-pub fn merge(base: &mut Value, change: &Value) {
-    let Value::Object(changes) = change else {
-        base.clone_from(change);
-        return;
-    };
-    if !base.is_object() {
-        *base = json!({});
-    }
-    for (key, value) in changes {
-        match value {
-            Value::Null => drop(base.as_object_mut().unwrap().remove(key)),
-            value => merge(&mut base[key], value),
-        }
-    }
 }
 
 fn respond(status: StatusCode, body: &Value) -> Response<Body> {

@@ -2,12 +2,11 @@
 
 use api::{EC2NodeClass, label};
 use cloud::Cloud;
+use cloud::fake::settings;
 use cloud::nodeclass::{ResolutionCache, fetch, queries, resolve};
 use controller::capacity::offerings::Offerings;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-
-use crate::controller_run;
 
 /// Returns the EC2NodeClass as applied.
 #[must_use]
@@ -42,7 +41,7 @@ pub fn claim(number: u64, requirements: &[Value]) -> Value {
 /// Resolves the EC2NodeClass with this cloud and adds it to the offerings, without an object in the cluster.
 pub async fn learn(ec2: &dyn Cloud, offerings: &Offerings) {
     let class: EC2NodeClass = serde_json::from_value(default_class()).unwrap();
-    let (settings, now) = (controller_run::settings(), Timestamp::now());
+    let (settings, now) = (settings(), Timestamp::now());
     let answers = fetch(ec2, &queries(&class, &settings), &ResolutionCache::default(), now).await;
     let resolution = resolve(&class, answers, &settings, now);
     offerings.learn(&class, resolution.class).unwrap();

@@ -10,6 +10,7 @@ use api::objects::{
 };
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use cloud::Cloud;
+use cloud::fake::settings;
 use controller::capacity::launch::Launcher;
 use controller::capacity::offerings::Offerings;
 use controller::gc::drift::DriftDetection;
@@ -220,20 +221,6 @@ impl ControllerRun {
     }
 }
 
-/// Returns the settings of cluster and region.
-#[must_use]
-pub fn settings() -> cloud::Settings {
-    cloud::Settings {
-        cluster_name: "kerf".to_owned(),
-        cluster_endpoint: "https://10.0.0.1".to_owned(),
-        cluster_ca: "Q0E=".to_owned(),
-        cluster_cidr: "10.100.0.0/16".to_owned(),
-        kubernetes: "1.36".to_owned(),
-        region: "us-west-2".to_owned(),
-        ..cloud::Settings::default()
-    }
-}
-
 /// Marks every kind as synced. The kinds that the server does not have are empty.
 fn complete(index: &mut Index) -> Triggers {
     index.do_without::<NodeClaim>();
@@ -269,7 +256,7 @@ fn apply(cluster: &Cluster, event: &Event, live: bool) {
         "poddisruptionbudgets" => take::<PodDisruptionBudget>(cluster, event, live),
         "volumeattachments" => take::<VolumeAttachment>(cluster, event, live),
         "nodeusages" => take::<NodeReport>(cluster, event, live),
-        other => panic!("nobody here watches {other}"),
+        other => panic!("no watch for {other}"),
     }
 }
 

@@ -138,7 +138,7 @@ impl Guard for Crash {
                 call,
                 kind: ErrorKind::Transport,
                 code: String::new(),
-                message: "nobody is there any more".to_owned(),
+                message: "the run has ended".to_owned(),
             }
         })
     }

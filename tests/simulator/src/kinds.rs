@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use api::EC2NodeClass;
+use cloud::fake::settings;
 use cloud::nodeclass::{ResolvedImage, Zone};
 use cloud::types::{ClassSettings, OfferingSource, Source, catalogue};
 use cloud::unavailable_offerings::UnavailableOfferings;
@@ -12,11 +13,10 @@ use jiff::Timestamp;
 use planner::InstanceType;
 
 use crate::classes::default_class;
-use crate::controller_run;
 
 static PRICES: LazyLock<OfferingSource> = LazyLock::new(|| {
     let mut prices = OfferingSource::new(data::facts().unwrap().on_demand.clone());
-    prices.set_offerings(data::type_offerings(&controller_run::settings().region).unwrap());
+    prices.set_offerings(data::type_offerings(&settings().region).unwrap());
     prices
 });
 static KNOWN: Mutex<BTreeMap<String, Arc<InstanceType>>> = Mutex::new(BTreeMap::new());
@@ -32,7 +32,7 @@ fn made(name: &str) -> InstanceType {
     let infos = [data::instance_types().unwrap()[name].clone()];
     let class: EC2NodeClass = serde_json::from_value(default_class()).unwrap();
     let zone = |letter: &str| {
-        let name = format!("{}{letter}", controller_run::settings().region);
+        let name = format!("{}{letter}", settings().region);
         (name, Zone { id: String::new(), subnets: vec![String::new()] })
     };
     let class = ClassSettings::new(&class, ["a", "b", "c"].map(zone).into()).unwrap();
@@ -44,5 +44,5 @@ fn made(name: &str) -> InstanceType {
         shortages: &UnavailableOfferings::default(),
         images: &images,
     };
-    catalogue(&source, &class, &controller_run::settings(), Timestamp::UNIX_EPOCH).types.swap_remove(0)
+    catalogue(&source, &class, &settings(), Timestamp::UNIX_EPOCH).types.swap_remove(0)
 }

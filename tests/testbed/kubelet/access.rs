@@ -24,7 +24,7 @@ pub async fn client(root: &Path, path: &str, plugin: Option<&Plugin>) -> Result<
     let mut config = config.with_context(|| format!("{} cannot be followed", file.display()))?;
     config.proxy_url = None;
     // A plugin runs synchronously, and its requests may be served by the same threads that would block.
-    tokio::task::spawn_blocking(move || from_config(config)).await.context("nobody made a client")?
+    tokio::task::spawn_blocking(move || from_config(config)).await.context("the client was not created")?
 }
 
 /// Returns the kubeconfig with every path moved below `root`.

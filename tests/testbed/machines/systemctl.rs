@@ -138,7 +138,7 @@ fn active(active: bool) -> Answer {
 /// Returns an error if the socket has no listener, or if the response is incomplete.
 pub async fn call(socket: &Path, arguments: &[&str]) -> Result<(u8, String)> {
     let connected = UnixStream::connect(socket).await;
-    let mut stream = connected.with_context(|| format!("nobody listens on {}", socket.display()))?;
+    let mut stream = connected.with_context(|| format!("no process listens on {}", socket.display()))?;
     stream.write_all(arguments.join("\n").as_bytes()).await?;
     stream.shutdown().await?;
     let mut answer = String::new();

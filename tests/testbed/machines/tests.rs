@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cloud::fake::FakeCloud;
-use cloud::{Cloud, Filter, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateRequest, Tags};
+use cloud::{Cloud, Filter, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateRequest};
 use jiff::{SignedDuration, Timestamp};
 use tokio::net::TcpStream;
 
@@ -82,9 +82,6 @@ impl Fixture {
             target: count,
             capacity_type: "spot".to_owned(),
             configs: vec![FleetConfig { launch_template: template.name, overrides: vec![choice] }],
-            tags: Tags::new(),
-            context: None,
-            prioritized: false,
             ..FleetRequest::default()
         };
         let answer = self.cloud.create_fleet(&request).await?;

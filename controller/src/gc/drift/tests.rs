@@ -69,7 +69,7 @@ fn decide_sets_and_clears_the_condition_drifted() {
         ("an older image", json!({}), other_image.clone(), Some("AMIDrift")),
         ("reported already", drifted("AMIDrift"), other_image.clone(), Some("AMIDrift")),
         ("like its class again", drifted("AMIDrift"), json!({}), Some("")),
-        ("somebody else's reason", drifted("NodePoolDrifted"), json!({}), None),
+        ("the reason of another controller", drifted("NodePoolDrifted"), json!({}), None),
         ("images unknown", drifted("AMIDrift"), no_images, None),
         ("on its way out", deleting.clone(), other_image.clone(), None),
         (

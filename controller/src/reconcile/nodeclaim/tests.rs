@@ -245,7 +245,7 @@ fn lift_taint_removes_only_the_agent_taint_when_agent_is_ready() {
     assert_eq!(taints(&patched(&harmless, &gone)), ["cilium"]);
 
     let later = decide(&claim_view(&merged(&[registered("True"), start]), &[reports("True")], 60));
-    assert!(later.steps.is_empty(), "once only: what somebody sets later is theirs: {:?}", words(&later.steps));
+    assert!(later.steps.is_empty(), "once only: later changes by users stay: {:?}", words(&later.steps));
 }
 
 #[test]

@@ -3,20 +3,10 @@
 use api::{EC2NodeClass, NodeClaim};
 use cloud::Instance;
 use cloud::nodeclass::{Group, drift};
+use json_patch::merge;
 use serde_json::{Value, json};
 
 use super::class;
-
-fn merge(base: &mut Value, change: &Value) {
-    match (base, change) {
-        (Value::Object(base), Value::Object(changes)) => {
-            for (key, value) in changes {
-                merge(base.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (base, change) => base.clone_from(change),
-    }
-}
 
 fn claim(change: &Value) -> NodeClaim {
     let mut base = json!({

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use api::{EC2NodeClass, label};
-use cloud::fake::Input;
+use cloud::data;
+use cloud::fake::{Input, settings};
 use cloud::launch::{
     ClaimId, InFlight, LaunchChoice, LaunchOffer, LaunchRequest, Token, choose, ownership_tags, probe, try_out,
 };
@@ -12,7 +13,6 @@ use cloud::policy::Condition;
 use cloud::tags::{CLUSTER_TAG, cluster_tags, template_tags};
 use cloud::types::{ClassSettings, OfferingSource, Source, catalogue};
 use cloud::unavailable_offerings::UnavailableOfferings;
-use cloud::{Settings, data};
 use jiff::Timestamp;
 
 use super::{Cloud, FakeCloud, Operator, Statement, Tags, statement};
@@ -21,18 +21,6 @@ const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 /// Condition values of a request by condition key, as IAM evaluates them.
 type Context = BTreeMap<String, Vec<String>>;
-
-fn settings() -> Settings {
-    Settings {
-        cluster_name: "kerf".to_owned(),
-        cluster_endpoint: "https://10.0.0.1".to_owned(),
-        cluster_ca: "Q0E=".to_owned(),
-        cluster_cidr: "10.100.0.0/16".to_owned(),
-        kubernetes: "1.36".to_owned(),
-        region: "us-west-2".to_owned(),
-        ..Settings::default()
-    }
-}
 
 fn class(profile: &str) -> EC2NodeClass {
     let text = format!(

@@ -218,7 +218,7 @@ impl Client {
 
     /// Asserts that no pod is forced before its last safe time, which is computed independently here.
     fn check_forced(&self, action: &Action, held: &Held) {
-        let deadline = self.orders.deadline().expect("without a deadline nobody is forced");
+        let deadline = self.orders.deadline().expect("without a deadline no pod is forced");
         let Action::Delete { grace, .. } = action else { return };
         assert!(*grace >= 1, "{action:?}");
         let end = deadline - self.rules.reserve;

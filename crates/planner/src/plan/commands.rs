@@ -140,6 +140,10 @@ impl PlannedCommand {
 }
 
 impl CommandReason {
+    /// All reasons.
+    pub const ALL: [Self; 6] =
+        [Self::Empty, Self::Underutilized, Self::Drifted, Self::Expired, Self::Unhealthy, Self::Static];
+
     /// Returns Karpenter's name of the reason.
     #[must_use]
     pub fn as_str(self) -> &'static str {

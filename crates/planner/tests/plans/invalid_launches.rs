@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use planner::{
-    Budgets, DisruptedNode, Disruption, Effect, Leaving, MicroDollars, Millis, Node, Operator, Plan, PlannedCommand,
+    Budgets, DisruptedNode, Disruption, Effect, Leaving, MicroDollars, Millis, Node, Operator, PlannedCommand,
     PodShape, PodVerdict, Pool, Requirement, Resources, Snapshot, Stage, Taint, check, label, plan,
 };
 
-use super::large;
+use super::{Mutation, assert_findings, large};
 
 /// Creates ten pods over ten types, one empty node that is removed and one that is too full to be removed.
 fn cluster() -> Snapshot {
@@ -34,8 +34,6 @@ fn cluster() -> Snapshot {
     snapshot.nodes = vec![Arc::new(node("busy")), Arc::new(idle)];
     snapshot
 }
-
-type Mutation = fn(&mut Snapshot, &mut Plan);
 
 /// Rows: a part of the expected finding, and the change of a valid plan.
 const ROWS: [(&str, Mutation); 27] = [
@@ -113,13 +111,7 @@ fn check_reports_nothing_for_the_unchanged_plan() {
 
 #[test]
 fn check_reports_each_violation() {
-    for (expected, mutate) in ROWS {
-        let mut snapshot = cluster();
-        let mut decided = plan(&snapshot);
-        mutate(&mut snapshot, &mut decided);
-        let findings: Vec<String> = check(&snapshot, &decided).iter().map(ToString::to_string).collect();
-        assert!(findings.iter().any(|it| it.contains(expected)), "{expected}: found only {findings:#?}");
-    }
+    assert_findings(&ROWS, cluster);
 }
 
 #[test]

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use planner::{
     BoundPod, Budgets, CapacityType, Catalogue, CommandReason, Destination, Disruption, InstanceType, Leaving,
-    MicroDollars, Millis, Node, Offering, Plan, PodShape, Pool, Pressure, Purpose, Resources, Size, Snapshot, Stage,
-    Usage, check, plan,
+    MicroDollars, Millis, Node, Offering, PodShape, Pool, Pressure, Purpose, Resources, Size, Snapshot, Stage, Usage,
+    check, plan,
 };
+
+use super::{Mutation, assert_findings};
 
 fn amounts(cpu: i64) -> Resources {
     Resources::from_iter([(Resources::CPU, cpu), (Resources::MEMORY, 1 << 30), (Resources::PODS, 1)])
@@ -68,8 +70,6 @@ fn cluster() -> Snapshot {
         ..Snapshot::default()
     }
 }
-
-type Mutation = fn(&mut Snapshot, &mut Plan);
 
 fn of<'s>(snapshot: &'s mut Snapshot, name: &str) -> &'s mut Node {
     Arc::make_mut(snapshot.nodes.iter_mut().find(|node| node.name == name).unwrap())
@@ -183,13 +183,7 @@ fn check_allows_utilization_below_four_fifths() {
 
 #[test]
 fn check_reports_each_violation_of_a_command() {
-    for (expected, mutate) in ROWS {
-        let mut snapshot = cluster();
-        let mut decided = plan(&snapshot);
-        mutate(&mut snapshot, &mut decided);
-        let findings: Vec<String> = check(&snapshot, &decided).iter().map(ToString::to_string).collect();
-        assert!(findings.iter().any(|it| it.contains(expected)), "{expected}: found only {findings:#?}");
-    }
+    assert_findings(&ROWS, cluster);
 }
 
 #[test]

@@ -230,7 +230,7 @@ fn problems_name_pods_that_can_never_be_evicted() {
     assert_eq!(foreign.never_evicted, []);
     assert!(
         ignored_reasons(&foreign).iter().all(|it| !it.contains("evicted")),
-        "nobody gives back a node without a claim"
+        "a node without a claim is not released"
     );
     let about = ["default/single", "default/one", "default/two", "default/all"];
     assert_eq!(subjects(&built), about.map(|name| ("PodDisruptionBudget", name.to_owned())));

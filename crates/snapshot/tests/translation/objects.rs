@@ -278,16 +278,8 @@ pub fn usage(node: &str, measured_at: &str, spec: Value) -> Value {
     json!({"metadata": {"name": node}, "spec": merged(own, spec)})
 }
 
-/// Merges `changes` into `own`, object by object.
-pub fn merged(own: Value, changes: Value) -> Value {
-    match (own, changes) {
-        (Value::Object(mut own), Value::Object(changes)) => {
-            for (key, value) in changes {
-                let present = own.remove(&key).unwrap_or(Value::Null);
-                own.insert(key, merged(present, value));
-            }
-            Value::Object(own)
-        }
-        (_, changes) => changes,
-    }
+/// Applies a JSON merge patch.
+pub fn merged(mut own: Value, changes: Value) -> Value {
+    json_patch::merge(&mut own, &changes);
+    own
 }

@@ -237,7 +237,7 @@ fn pods_include_untried_pods_when_an_equal_one_was_refused() {
     for (at, spec, expected) in rows {
         let beside = came(at, spec);
         assert_eq!(planned(&[pods[0].clone(), beside.clone()]), expected, "{at}");
-        assert_eq!(planned(&[beside]), [""; 0], "kube-scheduler has refused nobody");
+        assert_eq!(planned(&[beside]), [""; 0], "kube-scheduler has refused no pod");
     }
 }
 

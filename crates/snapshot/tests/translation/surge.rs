@@ -66,7 +66,7 @@ fn held_by_lists_budgets_that_a_copy_does_not_satisfy() {
     let rows = [
         ("one must stay, and one is there", vec![guard("a", web(), status(1))], vec![]),
         ("one must stay, and none is healthy", vec![guard("a", web(), status(0))], vec!["default/a"]),
-        ("nobody may ever go", vec![merged(guard("a", web(), status(1)), never)], vec!["default/a"]),
+        ("no pod may ever go", vec![merged(guard("a", web(), status(1)), never)], vec!["default/a"]),
         ("two", vec![guard("a", web(), status(1)), guard("b", web(), status(1))], vec!["default/a", "default/b"]),
     ];
     for (what, budgets, expected) in rows {

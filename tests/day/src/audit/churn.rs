@@ -7,13 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use api::status::{Conditioned, find};
+use api::status::Conditioned;
 use api::{NodeClaim, condition};
 use planner::CommandReason;
 
 use super::{Audit, name};
 use crate::clock::{HOUR, MINUTE, Moment};
 use crate::cluster_state::ClusterState;
+use crate::commands::reason_of;
 
 /// Age below which the removal of a replacement counts as soon.
 const SOON: i64 = 10 * MINUTE;
@@ -111,7 +112,5 @@ impl Audit {
 
 /// Reports whether a NodeClaim is disrupted to save money.
 pub(super) fn saves(claim: &NodeClaim) -> bool {
-    let found = find(claim.conditions(), condition::DISRUPTION_REASON).filter(|found| found.is_true());
-    let reasons = [CommandReason::Empty, CommandReason::Underutilized].map(CommandReason::as_str);
-    found.is_some_and(|found| reasons.contains(&found.reason.as_str()))
+    matches!(reason_of(claim), Some(CommandReason::Empty | CommandReason::Underutilized))
 }

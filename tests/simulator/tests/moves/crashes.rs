@@ -35,7 +35,7 @@ fn check_the_end(scenario: &Scenario, cluster: &ModelCluster) {
     let owned = cluster.server.owned();
     let unowned: Vec<String> =
         machines.iter().map(|it| it.instance.provider_id()).filter(|id| !owned.contains(id)).collect();
-    assert_eq!(unowned, [] as [String; 0], "{}: bought for nobody", scenario.name);
+    assert_eq!(unowned, [] as [String; 0], "{}: launched without an owner", scenario.name);
 }
 
 /// Runs all crashes of a scenario, one after the other.

@@ -119,7 +119,7 @@ pub const ALL: [Scenario; 4] = [
         most_disturbed: 2,
     },
     Scenario {
-        name: "a claim that somebody deletes, with a budget that lets one pod go at a time",
+        name: "a claim that a user deletes, with a budget that lets one pod go at a time",
         types: &["m5.xlarge"],
         disruption: one_by_one,
         pods: &[("guarded", 3, 1000)],

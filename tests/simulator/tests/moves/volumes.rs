@@ -67,7 +67,7 @@ async fn termination_waits_until_volume_is_detached() {
             },
         )
         .await;
-    assert!(of_tokio().duration_since(detached) <= SignedDuration::from_secs(6), "nobody looked again");
+    assert!(of_tokio().duration_since(detached) <= SignedDuration::from_secs(6), "the volumes were not checked again");
     cluster.until("its successor alone", |cluster| cluster.is_settled(1, 1)).await;
 }
 

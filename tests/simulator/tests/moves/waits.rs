@@ -21,5 +21,5 @@ async fn nomination_ends_when_its_pod_is_bound() {
     let begin = clock::of_tokio();
     cluster.until("one node", |cluster| cluster.is_settled(1, 1)).await;
     let took = clock::of_tokio().duration_since(begin).as_secs();
-    assert!(took <= SECONDS, "the node that nobody needs took {took} s to go");
+    assert!(took <= SECONDS, "the unneeded node took {took} s to go");
 }

@@ -39,5 +39,5 @@ async fn launch_reuses_old_token_when_controller_restarts() {
     // The reply was lost, so the first controller may call again before it dies: with the same token, which launches nothing
     // more.
     let tokens: BTreeSet<String> = fixture.ec2.fleets().into_iter().map(|call| call.client_token).collect();
-    assert_eq!(tokens.len(), 1, "somebody launched anew: {tokens:?}");
+    assert_eq!(tokens.len(), 1, "a launch was repeated: {tokens:?}");
 }
