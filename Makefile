@@ -15,7 +15,7 @@ GO = tests/steps/go-program
 # Prerequisites are steps in an order: the first one checks the machine.
 .NOTPARALLEL:
 
-.PHONY: help demo test bare e2e amis linters lint soak pace bench fidelity fuzz day pictures peers peers-live bless controlplane agent node \
+.PHONY: help demo test bare e2e amis linters lint soak pace bench fidelity fuzz day pictures peers peers-live conformance bless controlplane agent node \
 	nodeparts moto helm images packer release publish
 
 help: ## Shows this list.
@@ -39,6 +39,7 @@ test: prepare-test ## Runs every test.
 # What tests run beside our own programs.
 .PHONY: programs
 programs: controlplane moto helm linters
+	@$(RUN) suites-core "building Karpenter's end-to-end suites" "first time: 1 to 3 minutes" $(GO) tests/conformance/core
 	@$(RUN) aemm "building the simulator of instance metadata" "first time: 10 s" $(GO) tests/aemm
 
 bare: prepare-bare ## Runs `make demo` and `make test` in a throwaway root without packages and caches; KINDS="disk tmpfs" of /tmp.
@@ -102,8 +103,16 @@ peers-live: prepare-peers-live controlplane ## Compares the controller with the 
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
 	@$(CARGO_TARGET_DIR)/release/peers live
 
+conformance: prepare-conformance controlplane agent ## Runs Karpenter's own suites; SUITES="core/regression", CASES=REGEX; KUBECONFIG and NODE_CLASS for a cluster of yours.
+	@$(RUN) suites-core "building the suites of Karpenter" "first time: 1 to 3 minutes" $(GO) tests/conformance/core
+	@$(RUN) suites-provider "building the suites of its AWS provider" "first time: 2 to 5 minutes" $(GO) tests/conformance/provider
+	@$(RUN) workspace "building the workspace" "first time: 5 to 9 minutes" cargo build --workspace --locked
+	@KERF_AGENT=$(KERF_CACHE)/agent/kerf-agent $(CARGO_TARGET_DIR)/debug/conformance $(SUITES) $(if $(CASES),--cases '$(CASES)') \
+		$(if $(CLUSTERS),--clusters $(CLUSTERS)) $(if $(NODE_CLASS),--kubeconfig '$(KUBECONFIG)' --node-class '$(NODE_CLASS)') \
+		$(if $(NODE_POOL),--node-pool '$(NODE_POOL)')
+
 bless: prepare-bless ## Writes generated files and transcripts anew; review the difference.
-	BLESS=1 cargo test --workspace --locked --test all -- generated:: policy:: transcripts:: how_to:: rights_of_control_planes
+	BLESS=1 cargo test --workspace --locked --test all -- generated policy:: transcripts:: how_to:: rights_of_control_planes
 	BLESS=1 cargo test --workspace --locked --test generated --test scenarios
 
 controlplane: prepare-controlplane ## Builds the real Kubernetes control plane once into the cache.

@@ -1,6 +1,7 @@
 //! Tests of the whole system as one program. Linking a program takes as long as compiling its tests.
 
 mod chart;
+mod conformance;
 mod contract;
 mod crds;
 mod faults;

@@ -19,7 +19,7 @@ use anyhow::Result;
 
 use crate::cluster::Cluster;
 use crate::reporter::Reporter;
-use testbed::environment::Environment;
+use testbed::environment::{Environment, Setup};
 use testbed::observer::Observer;
 
 /// Longest wait for one check. The limit is far above any normal duration, because a busy machine is no failure.
@@ -43,7 +43,7 @@ pub struct Demo {
 pub async fn run(keep: bool) -> ExitCode {
     println!("Starting (10 to 20 s): Kubernetes 1.36, emulated EC2, node simulator");
     let mut real = real::Building::new();
-    let environment = match Environment::start_with(real.parts()).await {
+    let environment = match Environment::start_with(Setup { real: real.parts(), ..Setup::default() }).await {
         Ok(environment) => environment,
         Err(error) => return Reporter::new().end(&Err(error), &PathBuf::from("the message above")),
     };

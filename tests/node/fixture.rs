@@ -12,7 +12,7 @@ use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 use systemd_container::System;
-use testbed::environment::Environment;
+use testbed::environment::{Environment, Setup};
 use testbed::eventually;
 use testbed::machines::Machine;
 use testbed::machines::real::{POOL, Parts};
@@ -32,7 +32,8 @@ impl Fixture {
     /// Applies EC2NodeClasses, NodePools and pods; returns when EC2 has started the real machine for them.
     pub async fn start() -> Result<Self> {
         let parts = tokio::task::spawn_blocking(Parts::find).await??;
-        let mut environment = Environment::start_with(Arc::new(parts.into())).await?;
+        let mut environment =
+            Environment::start_with(Setup { real: Arc::new(parts.into()), ..Setup::default() }).await?;
         let client = environment.client.clone();
         let observer = Observer::start(&client);
         environment.start_controller()?;

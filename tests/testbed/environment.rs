@@ -18,13 +18,24 @@ use crate::process::Process;
 use anyhow::{Context, Result};
 use cloud::Cloud;
 use cloud::fake::{FakeCloud, FakeInstance};
+use jiff::SignedDuration;
 use kube::Client;
 use serde_json::json;
 
 /// Cluster name in the tags of the examples.
 pub const CLUSTER: &str = "kerf-demo";
-const REGION: &str = "us-west-2";
+/// Region of the cluster.
+pub const REGION: &str = "us-west-2";
 const STOP: Duration = Duration::from_secs(20);
+
+/// Properties of a test cluster that a few users choose themselves.
+#[derive(Clone, Default)]
+pub struct Setup {
+    /// Components of the machines of NodePool [`crate::machines::real::POOL`], once they are built.
+    pub real: Arc<OnceLock<Parts>>,
+    /// Time from the launch of an instance until its machine boots; without it, the default of the fake EC2.
+    pub boot: Option<SignedDuration>,
+}
 
 /// Complete test cluster.
 pub struct Environment {
@@ -54,30 +65,32 @@ impl Environment {
     /// # Errors
     /// Returns an error if a component does not start.
     pub async fn start() -> Result<Self> {
-        Self::start_with(Arc::default()).await
+        Self::start_with(Setup::default()).await
     }
 
-    /// Starts the cluster as [`Environment::start`] does; machines of NodePool [`crate::machines::real::POOL`] consist of `real`, once
-    /// that is built.
+    /// Starts the cluster as [`Environment::start`] does, with these properties.
     ///
     /// # Errors
     /// Returns an error if a component does not start.
-    pub async fn start_with(real: Arc<OnceLock<Parts>>) -> Result<Self> {
+    pub async fn start_with(setup: Setup) -> Result<Self> {
         let network = Network::take()?;
         let eks = Arc::new(Eks::start(CLUSTER, REGION).await?);
         let control_plane = Arc::new(ControlPlane::start(eks.with_webhook(Options::full("demo"))).await?);
         control_plane.apply_crds().await?;
         control_plane.apply_rights().await?;
         let client = control_plane.admin().await?;
-        let described = FakeCloud::builder(REGION).cluster(CLUSTER).kubernetes("1.36");
-        let ec2 = described.network(network.number()).build()?;
+        let mut described = FakeCloud::builder(REGION).cluster(CLUSTER).kubernetes("1.36").network(network.number());
+        if let Some(boot) = setup.boot {
+            described = described.pending_for(boot);
+        }
+        let ec2 = described.build()?;
         let folder = control_plane.folder().to_owned();
         let cloud: Arc<dyn Cloud> = Arc::new(ec2.clone());
         let wire = Ec2Wire::start(cloud, Some(&folder.join("ec2-wire.log"))).await?;
         let ccm = CloudController::start(client.clone(), ec2.clone());
         let machines = folder.join("machines");
         let defaults = SimulatorOptions::new(ec2.clone(), signer(&control_plane), machines, Programs::find()?);
-        let options = SimulatorOptions { real, eks: Some(Arc::clone(&eks)), ..defaults };
+        let options = SimulatorOptions { real: setup.real, eks: Some(Arc::clone(&eks)), ..defaults };
         let simulator = NodeSimulator::start(options).await?;
         let ports = Ports::choose()?;
         let (gates, queue) = (String::new(), String::new());

@@ -3,7 +3,8 @@
 //!
 //! All that API server and scheduler see follows kubelet 1.36: labels, taints, capacity, allocatable, addresses, conditions,
 //! the lease, pod statuses, in-place resizes, the order of a pod's end. The fake starts no container, mounts nothing, and has
-//! no graceful node shutdown, no admission of its own and no image pulls. Static pods and readiness gates are not supported.
+//! no graceful node shutdown, no admission of its own and no image pulls. A preStop hook takes the time that it sleeps, and a
+//! readiness probe of a port succeeds if the container declares the port. Static pods and readiness gates are not supported.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

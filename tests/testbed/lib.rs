@@ -2,6 +2,7 @@
 //! and machines that boot real agents. All servers listen on loopback and end with the process that started them.
 
 pub mod ccm;
+pub mod conformance;
 pub mod controller;
 pub mod controlplane;
 pub mod ec2wire;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
 use super::node::seconds;
@@ -210,13 +211,46 @@ fn amounts(resources: &Option<ResourceRequirements>) -> [Option<&BTreeMap<String
     [all(|it| &it.requests), all(|it| &it.limits)]
 }
 
-/// Returns the stop time of a pod: zero if it never ran or has ended, otherwise its grace period, limited by `longest`.
-fn time_to_end(pod: &Pod, longest: Duration) -> Duration {
+/// Returns the stop time of a pod: zero if it never ran or has ended, otherwise its hooks and the time `after_signal`, limited by its
+/// grace period.
+fn time_to_end(pod: &Pod, after_signal: Duration) -> Duration {
     if phase(pod) != "Running" {
         return Duration::ZERO;
     }
     let grace = pod.metadata.deletion_grace_period_seconds.and_then(|seconds| u64::try_from(seconds).ok());
-    longest.min(Duration::from_secs(grace.unwrap_or(30)))
+    let hooks = pod.spec.iter().flat_map(|spec| &spec.containers).filter_map(pre_stop_sleep).max();
+    (hooks.unwrap_or_default() + after_signal).min(Duration::from_secs(grace.unwrap_or(30)))
+}
+
+/// Returns the duration of a preStop hook that sleeps, by the action `sleep` or by a command; other commands take no time.
+fn pre_stop_sleep(container: &Container) -> Option<Duration> {
+    let hook = container.lifecycle.as_ref()?.pre_stop.as_ref()?;
+    if let Some(action) = &hook.sleep {
+        return u64::try_from(action.seconds).ok().map(Duration::from_secs);
+    }
+    let command = hook.exec.as_ref()?.command.as_ref()?.join(" ");
+    let mut words = command.split_whitespace().skip_while(|word| *word != "sleep").skip(1);
+    words.next()?.parse().ok().map(Duration::from_secs)
+}
+
+fn is_sidecar(init: &Container) -> bool {
+    init.restart_policy.as_deref() == Some("Always")
+}
+
+/// Reports the result of the readiness probe: a container listens on the ports that it declares, and every command succeeds.
+fn is_ready(container: &Container) -> bool {
+    let Some(probe) = &container.readiness_probe else { return true };
+    let http = probe.http_get.as_ref().map(|action| action.port.clone());
+    let tcp = probe.tcp_socket.as_ref().map(|action| action.port.clone());
+    let grpc = probe.grpc.as_ref().map(|action| IntOrString::Int(action.port));
+    http.or(tcp).or(grpc).is_none_or(|port| listens(container, &port))
+}
+
+fn listens(container: &Container, port: &IntOrString) -> bool {
+    container.ports.iter().flatten().any(|declared| match port {
+        IntOrString::Int(number) => declared.container_port == *number,
+        IntOrString::String(name) => declared.name.as_ref() == Some(name),
+    })
 }
 
 /// Reports whether the pod belongs to the DaemonSet of the VPC CNI.
@@ -234,14 +268,13 @@ fn address([second, third]: [u8; 2], number: u8, node_ip: Option<&str>) -> Strin
 
 fn running(pod: &Pod, key: &Key, address: &str, node_ip: Option<&str>, time: Timestamp) -> Value {
     let now = seconds(time);
-    let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": now});
-    let kinds = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"];
     let spec = pod.spec.as_ref();
     let containers = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default();
     let before = spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default();
+    let unready = before.iter().filter(|container| is_sidecar(container)).chain(containers).filter(|it| !is_ready(it));
     let mut status = json!({
         "phase": "Running",
-        "conditions": kinds.map(condition),
+        "conditions": conditions(unready, &now),
         "podIP": address,
         "podIPs": [{"ip": address}],
         "startTime": now,
@@ -255,16 +288,32 @@ fn running(pod: &Pod, key: &Key, address: &str, node_ip: Option<&str>, time: Tim
     json!({"metadata": {"uid": key.uid}, "status": status})
 }
 
+/// Returns the conditions of a running pod, of which these containers are not ready.
+fn conditions<'a>(unready: impl Iterator<Item = &'a Container>, now: &str) -> Vec<Value> {
+    let unready: Vec<&str> = unready.map(|container| container.name.as_str()).collect();
+    let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": now});
+    let readiness = |kind: &str| match unready.as_slice() {
+        [] => condition(kind),
+        names => json!({
+            "type": kind, "status": "False", "lastTransitionTime": now, "reason": "ContainersNotReady",
+            "message": format!("containers with unready status: [{}]", names.join(" ")),
+        }),
+    };
+    let started = ["PodReadyToStartContainers", "Initialized"].map(condition);
+    started.into_iter().chain(["Ready", "ContainersReady"].map(readiness)).collect()
+}
+
 fn started(container: &Container, key: &Key, now: &str) -> Value {
     let mut status = described(container, key);
     status["started"] = json!(true);
+    status["ready"] = json!(is_ready(container));
     status["state"] = json!({"running": {"startedAt": now}});
     status
 }
 
 /// Returns the status of an init container: completed for an ordinary one, running for a sidecar (restartPolicy Always).
 fn initialized(container: &Container, key: &Key, now: &str) -> Value {
-    if container.restart_policy.as_deref() == Some("Always") {
+    if is_sidecar(container) {
         return started(container, key, now);
     }
     let mut status = described(container, key);

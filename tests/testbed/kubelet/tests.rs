@@ -300,6 +300,63 @@ fn due_ends_a_pod_within_its_grace_period() -> Result<()> {
 }
 
 #[test]
+fn due_ends_a_pod_after_its_pre_stop_hook() -> Result<()> {
+    let begin = Instant::now();
+    let exec = |command: Value| json!({"exec": {"command": command}});
+    let rows = [
+        (json!({"sleep": {"seconds": 2}}), 30, 25),
+        (exec(json!(["sleep", "2"])), 30, 25),
+        (exec(json!(["/bin/sh", "-c", "sleep 2"])), 30, 25),
+        (exec(json!(["/bin/sh", "-c", "nginx -s quit"])), 30, 5),
+        (json!({"sleep": {"seconds": 60}}), 1, 10),
+    ];
+    for (hook, grace, steps) in rows {
+        let mut pods = pods();
+        let deleted = json!({
+            "metadata": {"deletionTimestamp": "2026-11-21T12:00:00Z", "deletionGracePeriodSeconds": grace},
+            "spec": {"containers": [{"name": "main", "lifecycle": {"preStop": hook}}]},
+            "status": {"phase": "Running"},
+        });
+        pods.observe(&pod("app", deleted)?, begin);
+        assert!(due(&mut pods, true, begin + STEP * (steps - 1)).is_empty(), "{hook} {grace}");
+        assert_eq!(due(&mut pods, true, begin + STEP * steps), ["end app"], "{hook} {grace}");
+    }
+    Ok(())
+}
+
+#[test]
+fn due_reports_a_pod_ready_when_its_probes_find_their_ports() -> Result<()> {
+    let probed = |probe: Value| json!({"name": "main", "ports": [{"name": "web", "containerPort": 80}], "readinessProbe": probe});
+    let rows = [
+        (probed(json!({"httpGet": {"port": 80}})), json!([]), "True"),
+        (probed(json!({"tcpSocket": {"port": "web"}})), json!([]), "True"),
+        (probed(json!({"exec": {"command": ["true"]}})), json!([]), "True"),
+        (probed(json!({"httpGet": {"port": 81}})), json!([]), "False"),
+        (probed(json!({"grpc": {"port": 81}})), json!([]), "False"),
+        (
+            json!({"name": "main"}),
+            json!([{"name": "beside", "restartPolicy": "Always", "readinessProbe": {"tcpSocket": {"port": 1}}}]),
+            "False",
+        ),
+        (json!({"name": "main"}), json!([{"name": "once", "readinessProbe": {"tcpSocket": {"port": 1}}}]), "True"),
+    ];
+    for (container, init, expected) in rows {
+        let (mut pods, begin) = (pods(), Instant::now());
+        pods.observe(&pod("app", json!({"spec": {"containers": [container], "initContainers": init}}))?, begin);
+        let steps = pods.due(true, begin + STEP * 3, Timestamp::UNIX_EPOCH);
+        let Some(Step::Run { status, .. }) = steps.first() else {
+            anyhow::bail!("nothing runs: {steps:?}");
+        };
+        let conditions = status["status"]["conditions"].as_array().context("no conditions")?;
+        for kind in ["Ready", "ContainersReady"] {
+            let found = conditions.iter().find(|condition| condition["type"] == kind).context(kind)?;
+            assert_eq!(found["status"], expected, "{kind} of {container} beside {init}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn end_list_removes_pods_that_were_not_listed() -> Result<()> {
     let (mut pods, begin) = (pods(), Instant::now());
     pods.observe(&pod("gone", json!({}))?, begin);

@@ -1,0 +1,235 @@
+//! Runs the cases of a suite: each file in a cluster of its own, or all in a given one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use go_programs::go_program;
+use jiff::SignedDuration;
+
+use super::results::{Case, Outcome, Results};
+use super::suites::Suite;
+use super::{folder, ginkgo};
+use crate::environment::{CLUSTER, Environment, REGION, Setup};
+use crate::process::{Process, RunFolder};
+
+/// Feature gates of the controller: all that a suite tests.
+const GATES: &str =
+    "NodeRepair=true,StaticCapacity=true,CapacityBuffer=true,NodeOverlay=true,SpotToSpotConsolidation=true";
+/// Time from the launch of an instance until its machine boots.
+const BOOT: SignedDuration = SignedDuration::from_secs(3);
+/// Lines of a log in an error.
+const TAIL: usize = 30;
+
+/// What to run, and where.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Regular expression of the cases' full names; empty for all.
+    pub cases: String,
+    /// Clusters at the same time.
+    pub clusters: usize,
+    /// Cluster of the user; without it, clusters of our own.
+    pub given: Option<Given>,
+}
+
+/// Cluster in which Kerf is installed.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// Access to the cluster.
+    pub kubeconfig: PathBuf,
+    /// EC2NodeClass of the cases.
+    pub class: PathBuf,
+    /// NodePool of the cases; without it, the suite's own.
+    pub pool: Option<PathBuf>,
+}
+
+/// Runs the suite and returns a result for each chosen case.
+///
+/// # Errors
+/// Returns an error if the suite cannot be built, or if one of its programs ends without a report.
+pub async fn run(suite: &Suite, plan: &Plan) -> Result<Vec<Case>> {
+    let program = build(suite.clone()).await?;
+    let chosen = list(&program, plan).await?;
+    let files = by_file(chosen, &Results::read(suite)?);
+    let cases: usize = files.iter().map(|(_, names)| names.len()).sum();
+    println!("==> {}: {cases} cases in {} files", suite.name, files.len());
+    let clusters = if plan.given.is_some() { 1 } else { plan.clusters };
+    let run = |(file, names): (String, BTreeSet<String>)| {
+        let program = &program;
+        async move {
+            let ran = run_file(suite, program, plan, &file).await.with_context(|| format!("{}: {file}", suite.name))?;
+            let ran = complete(&file, names, ran);
+            ran.iter().for_each(print);
+            Ok::<_, anyhow::Error>(ran)
+        }
+    };
+    stream::iter(files).map(run).buffer_unordered(clusters).try_concat().await
+}
+
+/// Builds the suite's program.
+async fn build(suite: Suite) -> Result<PathBuf> {
+    let built = tokio::task::spawn_blocking(move || {
+        let folder = go_program(&format!("conformance/{}", suite.module()))?;
+        Ok::<_, anyhow::Error>(folder.join(format!("{}.test", suite.short_name())))
+    });
+    built.await.context("the build was interrupted")?
+}
+
+/// Returns the chosen cases without running them.
+async fn list(program: &Path, plan: &Plan) -> Result<Vec<Case>> {
+    let folder = RunFolder::create("conformance")?;
+    let mut command = suite_command(program, plan, &folder.path().join("report.json"));
+    command.arg("-ginkgo.dry-run");
+    report("list", command, folder.path()).await
+}
+
+/// Groups the cases by file; the files that took longest the last time come first.
+fn by_file(chosen: Vec<Case>, last: &Results) -> Vec<(String, BTreeSet<String>)> {
+    let mut files: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for case in chosen {
+        files.entry(case.file).or_default().insert(case.name);
+    }
+    let took = |file: &str| -> f64 { last.cases().filter(|case| case.file == file).map(|case| case.seconds).sum() };
+    let mut files: Vec<_> = files.into_iter().collect();
+    files.sort_by(|(one, _), (other, _)| took(other).total_cmp(&took(one)));
+    files
+}
+
+async fn run_file(suite: &Suite, program: &Path, plan: &Plan, file: &str) -> Result<Vec<Case>> {
+    match &plan.given {
+        Some(given) => run_in_given_cluster(suite, program, plan, given, file).await,
+        None => run_in_own_cluster(suite, program, plan, file).await,
+    }
+}
+
+async fn run_in_given_cluster(
+    suite: &Suite,
+    program: &Path,
+    plan: &Plan,
+    given: &Given,
+    file: &str,
+) -> Result<Vec<Case>> {
+    let folder = RunFolder::create("conformance")?;
+    let mut command = suite_command(program, plan, &folder.path().join("report.json"));
+    command.arg(focus(file)).env("KUBECONFIG", &given.kubeconfig);
+    if suite.module() == "core" {
+        command.arg(flag("default-nodeclass", &given.class));
+        command.args(given.pool.as_ref().map(|pool| flag("default-nodepool", pool)));
+    }
+    report("suite", command, folder.path()).await
+}
+
+async fn run_in_own_cluster(suite: &Suite, program: &Path, plan: &Plan, file: &str) -> Result<Vec<Case>> {
+    let environment = start().await?;
+    let mut command = suite_command(program, plan, &environment.folder().join("report.json"));
+    command
+        .arg(focus(file))
+        .env("KUBECONFIG", environment.control_plane.admin_kubeconfig())
+        .env("CLUSTER_NAME", CLUSTER)
+        .env("CLUSTER_ENDPOINT", environment.control_plane.url())
+        .env("AWS_REGION", REGION)
+        .env("AWS_ENDPOINT_URL", environment.wire.url())
+        .env("AWS_ACCESS_KEY_ID", "suite")
+        .env("AWS_SECRET_ACCESS_KEY", "suite");
+    if suite.module() == "core" {
+        command.arg(flag("default-nodeclass", &folder().join("nodeclass.yaml")));
+        command.arg(flag("default-nodepool", &pool_of(file)));
+    }
+    let ran = report("suite", command, environment.folder()).await;
+    let is_clean = ran.as_ref().is_ok_and(|ran| ran.iter().all(|case| case.outcome != Outcome::Failed));
+    if !is_clean {
+        environment.keep_logs();
+        println!("    logs of {} {file} are in {}", suite.name, environment.folder().display());
+    }
+    environment.stop().await?;
+    ran
+}
+
+/// Starts a cluster with a controller and the CNI's DaemonSet.
+async fn start() -> Result<Environment> {
+    let mut environment = Environment::start_with(Setup { boot: Some(BOOT), ..Setup::default() }).await?;
+    environment.apply("getting-started/aws-node.yaml").await?;
+    environment.set_gates(GATES);
+    environment.start_controller()?;
+    Ok(environment)
+}
+
+/// Returns the NodePool for the cases of a file: its own one, if there is one.
+fn pool_of(file: &str) -> PathBuf {
+    let own = folder().join(format!("nodepool-{}.yaml", file.trim_end_matches("_test.go")));
+    if own.exists() { own } else { folder().join("nodepool.yaml") }
+}
+
+fn suite_command(program: &Path, plan: &Plan, report: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.args(["-test.timeout=0", "-ginkgo.timeout=4h", "-ginkgo.no-color", "-ginkgo.v"]);
+    command.arg(flag("ginkgo.json-report", report));
+    if !plan.cases.is_empty() {
+        command.arg(format!("-ginkgo.focus={}", plan.cases));
+    }
+    command
+}
+
+/// Chooses the cases of one file.
+fn focus(file: &str) -> String {
+    format!("-ginkgo.focus-file=/{file}")
+}
+
+fn flag(name: &str, path: &Path) -> String {
+    format!("-{name}={}", path.display())
+}
+
+/// Runs the program to its end and returns its report, which it also writes when cases fail.
+async fn report(name: &str, command: Command, folder: &Path) -> Result<Vec<Case>> {
+    let mut process = Process::spawn(name, command, &folder.join(format!("{name}.log")))?;
+    process.wait().await?;
+    let file = folder.join("report.json");
+    let text = std::fs::read_to_string(&file)
+        .with_context(|| format!("the suite ended without a report:\n{}", process.log_tail(TAIL)))?;
+    std::fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+    ginkgo::cases(&text).with_context(|| format!("the end of its log:\n{}", process.log_tail(TAIL)))
+}
+
+/// Adds the chosen cases that the program did not report, as failed.
+fn complete(file: &str, mut names: BTreeSet<String>, mut ran: Vec<Case>) -> Vec<Case> {
+    for case in &ran {
+        names.remove(&case.name);
+    }
+    ran.extend(names.into_iter().map(|name| Case {
+        file: file.to_owned(),
+        name,
+        outcome: Outcome::Failed,
+        seconds: 0.0,
+        message: "the suite did not run it".to_owned(),
+    }));
+    ran
+}
+
+fn print(case: &Case) {
+    let word = match case.outcome {
+        Outcome::Passed => "ok  ",
+        Outcome::Skipped => "skip",
+        Outcome::Failed => "FAIL",
+    };
+    println!("{:8.1} s {word} {}", case.seconds, case.name);
+    if case.outcome != Outcome::Passed {
+        println!("           {}", case.message.lines().next().unwrap_or_default());
+    }
+}
+
+/// Asserts that every case of this run passed.
+///
+/// # Errors
+/// Returns an error with the names and messages of the others.
+pub fn ensure_passed(ran: &[Case]) -> Result<()> {
+    let others: Vec<String> = ran
+        .iter()
+        .filter(|case| case.outcome != Outcome::Passed)
+        .map(|case| format!("{}: {}", case.name, case.message))
+        .collect();
+    ensure!(!ran.is_empty(), "no case ran");
+    ensure!(others.is_empty(), "{} of {} cases did not pass:\n{}", others.len(), ran.len(), others.join("\n"));
+    Ok(())
+}
