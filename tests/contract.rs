@@ -14,7 +14,6 @@ mod services;
 #[path = "contract/trouble.rs"]
 mod trouble;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use aws::{AwsCloud, Credentials, Settings};
@@ -73,7 +72,7 @@ impl Line {
     }
 
     async fn to(fake: FakeCloud) -> Self {
-        let wire = Ec2Wire::start(Arc::new(fake.clone()), None).await.unwrap();
+        let wire = Ec2Wire::start(fake.clone(), None).await.unwrap();
         let aws = AwsCloud::connect(&settings(&wire.url())).await;
         Self { fake, wire, aws }
     }

@@ -94,7 +94,7 @@ impl Run {
 /// Launches a NodeClaim for each set of types, all created at once.
 async fn launch(requested_types: &[Vec<&str>]) -> Run {
     let ec2 = FakeCloud::builder("us-west-2").only_types(&TYPES).build().unwrap();
-    let wire = Ec2Wire::start(Arc::new(ec2.clone()), None).await.unwrap();
+    let wire = Ec2Wire::start(ec2.clone(), None).await.unwrap();
     wire.limit();
     let keys = Credentials { access_key_id: "test".to_owned(), secret_access_key: "test".to_owned() };
     let settings = Settings {

@@ -1,6 +1,5 @@
 //! Data over the wire arrives as sent.
 
-use std::sync::Arc;
 
 use aws::AwsCloud;
 use cloud::fake::Input;
@@ -182,7 +181,7 @@ async fn wire_log_contains_one_line_for_each_call() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("wire.log");
     let fake = fake();
-    let wire = Ec2Wire::start(Arc::new(fake.clone()), Some(&path)).await.unwrap();
+    let wire = Ec2Wire::start(fake.clone(), Some(&path)).await.unwrap();
     let aws = AwsCloud::connect(&settings(&wire.url())).await;
     let request = launchable(&fake, "told").await;
     wire.order("CreateFleet", 1, Fault::throttled());

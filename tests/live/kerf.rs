@@ -1,6 +1,5 @@
 //! The side of Kerf: the controller with its chart's RBAC and a fake of EC2 over the wire.
 
-use std::sync::Arc;
 
 use anyhow::Result;
 use cloud::fake::FakeCloud;
@@ -34,7 +33,7 @@ pub async fn furnish(control_plane: &ControlPlane, catalogue: &Catalogue) -> Res
         .only_types(&catalogue.names())
         .pending_for(SignedDuration::from_secs(BOOT))
         .build()?;
-    let wire = Ec2Wire::start(Arc::new(ec2.clone()), None).await?;
+    let wire = Ec2Wire::start(ec2.clone(), None).await?;
     let url = wire.url();
     let command = command(control_plane, Aws { endpoint: &url, region: REGION, cluster: CLUSTER }, Ports::choose()?)?;
     let machines = Machines::start(control_plane.admin().await?, ec2, catalogue.clone());

@@ -1,5 +1,5 @@
-//! HTTP server for a [`Cloud`]: the protocols of EC2, IAM, SQS, SSM, EKS and the price list on one loopback port. The real SDK,
-//! the real controller and any other AWS client can use [`cloud::fake::FakeCloud`] through it.
+//! HTTP server for a [`FakeCloud`]: the protocols of EC2, IAM, STS, SQS, SSM, EKS and the price list on one loopback port. The real SDK,
+//! the real controller and any other AWS client can use it.
 //!
 //! Errors of the cloud become EC2 error responses; its transport failures become closed connections. Tests request faults of
 //! the connection itself, see [`Fault`]. Every request writes one line to a readable log.
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use cloud::Cloud;
+use cloud::fake::FakeCloud;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -20,6 +20,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
+mod account;
 mod actions;
 mod answer;
 mod call;
@@ -63,7 +64,7 @@ pub struct Ec2Wire {
 
 /// Shared state of all connections of one server.
 struct Shared {
-    cloud: Arc<dyn Cloud>,
+    cloud: FakeCloud,
     script: Mutex<Script>,
     journal: Mutex<Journal>,
     quota: Mutex<Option<Quota>>,
@@ -90,7 +91,7 @@ impl Ec2Wire {
     ///
     /// # Errors
     /// Returns an error if no port is free or if the log cannot be opened.
-    pub async fn start(cloud: Arc<dyn Cloud>, log: Option<&Path>) -> Result<Self> {
+    pub async fn start(cloud: FakeCloud, log: Option<&Path>) -> Result<Self> {
         let listener =
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("no loopback port for the EC2 fake")?;
         let address = listener.local_addr().context("the EC2 fake's port has no address")?;

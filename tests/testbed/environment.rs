@@ -16,7 +16,6 @@ use crate::machines::{NodeSimulator, Options as SimulatorOptions, Programs, sign
 use crate::network::Network;
 use crate::process::Process;
 use anyhow::{Context, Result};
-use cloud::Cloud;
 use cloud::fake::{FakeCloud, FakeInstance};
 use jiff::SignedDuration;
 use kube::Client;
@@ -85,8 +84,7 @@ impl Environment {
         }
         let ec2 = described.build()?;
         let folder = control_plane.folder().to_owned();
-        let cloud: Arc<dyn Cloud> = Arc::new(ec2.clone());
-        let wire = Ec2Wire::start(cloud, Some(&folder.join("ec2-wire.log"))).await?;
+        let wire = Ec2Wire::start(ec2.clone(), Some(&folder.join("ec2-wire.log"))).await?;
         let ccm = CloudController::start(client.clone(), ec2.clone());
         let machines = folder.join("machines");
         let defaults = SimulatorOptions::new(ec2.clone(), signer(&control_plane), machines, Programs::find()?);

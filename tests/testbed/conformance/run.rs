@@ -18,6 +18,8 @@ use crate::process::{Process, RunFolder};
 /// Feature gates of the controller: all that a suite tests.
 const GATES: &str =
     "NodeRepair=true,StaticCapacity=true,CapacityBuffer=true,NodeOverlay=true,SpotToSpotConsolidation=true";
+/// Interruption queue.
+const QUEUE: &str = "karpenter";
 /// Time from the launch of an instance until its machine boots.
 const BOOT: SignedDuration = SignedDuration::from_secs(3);
 /// Lines of a log in an error.
@@ -130,6 +132,7 @@ async fn run_in_own_cluster(suite: &Suite, program: &Path, plan: &Plan, file: &s
         .env("CLUSTER_NAME", CLUSTER)
         .env("CLUSTER_ENDPOINT", environment.control_plane.url())
         .env("AWS_REGION", REGION)
+        .env("INTERRUPTION_QUEUE", QUEUE)
         .env("AWS_ENDPOINT_URL", environment.wire.url())
         .env("AWS_ACCESS_KEY_ID", "suite")
         .env("AWS_SECRET_ACCESS_KEY", "suite");
@@ -151,6 +154,8 @@ async fn run_in_own_cluster(suite: &Suite, program: &Path, plan: &Plan, file: &s
 async fn start() -> Result<Environment> {
     let mut environment = Environment::start_with(Setup { boot: Some(BOOT), ..Setup::default() }).await?;
     environment.apply("getting-started/aws-node.yaml").await?;
+    environment.ec2.create_queue(QUEUE);
+    environment.set_queue(QUEUE);
     environment.set_gates(GATES);
     environment.start_controller()?;
     Ok(environment)

@@ -2,15 +2,16 @@
 
 use super::answer::{Failure, Reply, dry_run, invalid};
 use super::form::Form;
-use super::{Shared, describe, instances, launch, places, statuses, types};
+use super::{Shared, account, describe, instances, launch, places, statuses, types};
 
 /// Runs the call in `form`. A dry run ends before any change.
 pub(super) async fn act(shared: &Shared, action: &str, form: &Form) -> Result<Reply, Failure> {
-    let cloud = shared.cloud.as_ref();
+    let cloud = &shared.cloud;
     match action {
         "CreateFleet(DryRun)" => launch::rehearse_fleet(cloud, form).await,
         "RunInstances(DryRun)" => launch::probe(cloud, form).await,
         asked if asked.ends_with("(DryRun)") => Err(dry_run()),
+        "DescribeAvailabilityZones" => account::zones(cloud).await,
         "DescribeInstanceTypes" => types::describe(cloud, form).await,
         "DescribeInstanceTypeOfferings" => describe::type_offerings(cloud, form).await,
         "DescribeSpotPriceHistory" => describe::spot_prices(cloud, form).await,

@@ -6,10 +6,13 @@ use hyper::body::Bytes;
 
 use super::answer::{self, Failure, Reply};
 use super::form::Form;
-use super::{Shared, actions, eks, iam, pricing, sqs, ssm};
+use super::{Shared, account, actions, eks, iam, pricing, sqs, ssm};
 
 /// Version that identifies IAM in a query.
 const IAM: &str = "2010-05-08";
+
+/// Version that identifies STS in a query.
+const STS: &str = "2011-06-15";
 
 /// Services with a JSON protocol, by the prefix of their operations.
 const JSON: [(&str, Json); 3] =
@@ -29,6 +32,8 @@ pub(super) enum Call {
     Ec2(String, Form),
     /// IAM's query protocol.
     Iam(Form),
+    /// STS' query protocol.
+    Sts(Form),
     /// JSON, with the name of the operation in a header.
     Json(Json, String, Bytes),
     /// EKS' REST protocol, of which Kerf uses DescribeCluster: the name of the cluster.
@@ -47,8 +52,10 @@ impl Call {
             return Self::Eks(name.to_owned());
         }
         let form = Form::parse(&String::from_utf8_lossy(body));
-        if form.text("Version") == IAM {
-            return Self::Iam(form);
+        match form.text("Version") {
+            IAM => return Self::Iam(form),
+            STS => return Self::Sts(form),
+            _ => {}
         }
         let asked_only = if form.text("DryRun") == "true" { "(DryRun)" } else { "" };
         Self::Ec2(format!("{}{asked_only}", form.text("Action")), form)
@@ -58,7 +65,7 @@ impl Call {
     pub(super) fn action(&self) -> &str {
         match self {
             Self::Ec2(action, _) => action,
-            Self::Iam(form) => form.text("Action"),
+            Self::Iam(form) | Self::Sts(form) => form.text("Action"),
             Self::Json(_, operation, _) => operation,
             Self::Eks(_) => "DescribeCluster",
         }
@@ -66,10 +73,11 @@ impl Call {
 
     pub(super) async fn answer(&self, shared: &Shared, headers: &HeaderMap) -> Result<Reply, Failure> {
         answer::check_signed(headers)?;
-        let cloud = shared.cloud.as_ref();
+        let cloud = &shared.cloud;
         match self {
             Self::Ec2(action, form) => actions::act(shared, action, form).await,
             Self::Iam(form) => iam::act(cloud, form).await,
+            Self::Sts(form) => account::sts(form),
             Self::Json(Json::Ssm, operation, body) => ssm::act(cloud, operation, body).await,
             Self::Json(Json::Sqs, operation, body) => sqs::act(cloud, operation, body).await,
             Self::Json(Json::Pricing, operation, body) => pricing::act(cloud, operation, body).await,
@@ -79,7 +87,7 @@ impl Call {
 
     pub(super) fn content_type(&self) -> &'static str {
         match self {
-            Self::Ec2(..) | Self::Iam(_) => "text/xml;charset=UTF-8",
+            Self::Ec2(..) | Self::Iam(_) | Self::Sts(_) => "text/xml;charset=UTF-8",
             Self::Json(Json::Sqs, ..) => "application/x-amz-json-1.0",
             Self::Json(..) => "application/x-amz-json-1.1",
             Self::Eks(_) => "application/json",
@@ -89,7 +97,7 @@ impl Call {
     pub(super) fn error(&self, code: &str, message: &str) -> String {
         match self {
             Self::Ec2(..) => answer::error_xml(code, message),
-            Self::Iam(_) => iam::error_xml(code, message),
+            Self::Iam(_) | Self::Sts(_) => iam::error_xml(code, message),
             Self::Json(Json::Sqs, ..) => answer::error_json(sqs::shape(code), message),
             Self::Json(..) | Self::Eks(_) => answer::error_json(code, message),
         }

@@ -3,14 +3,12 @@
 use cloud::{Cloud, Filter, Tags};
 use jiff::Timestamp;
 
+use super::account::ACCOUNT;
 use super::answer::{Failure, Reply, invalid, page};
 use super::form::Form;
 use super::xml::Xml;
 
 const PAGE: usize = 1000;
-
-/// Account that owns all resources.
-const ACCOUNT: &str = "123456789012";
 
 /// Filters of a request by name.
 pub(super) struct Select(Vec<(String, Vec<String>)>);

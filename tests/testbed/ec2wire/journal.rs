@@ -96,7 +96,7 @@ fn answered(answer: &Result<Reply, Failure>) -> String {
 
 fn asked(call: &Call) -> String {
     let text = match call {
-        Call::Ec2(_, form) | Call::Iam(form) => parameters(form),
+        Call::Ec2(_, form) | Call::Iam(form) | Call::Sts(form) => parameters(form),
         Call::Json(_, _, body) => String::from_utf8_lossy(body).into_owned(),
         Call::Eks(name) => name.clone(),
     };

@@ -1,12 +1,14 @@
 //! JSON protocol of SQS.
 
+use cloud::fake::FakeCloud;
 use cloud::{Cloud, QueueMessage};
+use md5::{Digest, Md5};
 use serde_json::{Value, json};
 
 use super::answer::{self, Failure, Reply, invalid};
 
 /// Runs `operation`.
-pub(super) async fn act(cloud: &dyn Cloud, operation: &str, body: &[u8]) -> Result<Reply, Failure> {
+pub(super) async fn act(cloud: &FakeCloud, operation: &str, body: &[u8]) -> Result<Reply, Failure> {
     let request = answer::json(body)?;
     let text = |field: &str| request.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (answer, summary) = match operation {
@@ -18,6 +20,16 @@ pub(super) async fn act(cloud: &dyn Cloud, operation: &str, body: &[u8]) -> Resu
             let found = cloud.receive_messages(&text("QueueUrl")).await?;
             let summary = format!("{} messages", found.len());
             (json!({"Messages": found.iter().map(message).collect::<Vec<_>>()}), summary)
+        }
+        "SendMessage" => {
+            let (url, body) = (text("QueueUrl"), text("MessageBody"));
+            // The last part of a queue's URL is its name.
+            let name = url.rsplit_once('/').map_or(url.as_str(), |(_, name)| name);
+            if !cloud.send(name, &body) {
+                let message = "The specified queue does not exist.".to_owned();
+                return Err(invalid("AWS.SimpleQueueService.NonExistentQueue", message));
+            }
+            (json!({"MessageId": "00000000-0000-4000-8000-000000000000", "MD5OfMessageBody": checksum(&body)}), url)
         }
         "DeleteMessageBatch" => delete(cloud, &text("QueueUrl"), &request).await?,
         other => return Err(invalid("InvalidAction", format!("The action {other} is not valid for this endpoint."))),
@@ -31,8 +43,14 @@ fn message(message: &QueueMessage) -> Value {
         "MessageId": message.id,
         "ReceiptHandle": message.receipt,
         "Body": message.body,
+        "MD5OfBody": checksum(&message.body),
         "Attributes": {"SentTimestamp": sent},
     })
+}
+
+/// Returns the checksum that clients verify.
+fn checksum(body: &str) -> String {
+    Md5::digest(body).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 async fn delete(cloud: &dyn Cloud, url: &str, request: &Value) -> Result<(Value, String), Failure> {

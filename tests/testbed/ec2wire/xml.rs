@@ -20,8 +20,17 @@ impl Xml {
 
     /// Returns the complete response of IAM to `action`, with the content of `inside` in its result.
     pub(super) fn iam_response(action: &str, inside: impl FnOnce(&mut Self)) -> String {
+        Self::query_response("https://iam.amazonaws.com/doc/2010-05-08/", action, inside)
+    }
+
+    /// Returns the complete response of STS to `action`, with the content of `inside` in its result.
+    pub(super) fn sts_response(action: &str, inside: impl FnOnce(&mut Self)) -> String {
+        Self::query_response("https://sts.amazonaws.com/doc/2011-06-15/", action, inside)
+    }
+
+    fn query_response(namespace: &str, action: &str, inside: impl FnOnce(&mut Self)) -> String {
         let mut xml = Self::default();
-        xml.0.push_str(&format!("<{action}Response xmlns=\"https://iam.amazonaws.com/doc/2010-05-08/\">"));
+        xml.0.push_str(&format!("<{action}Response xmlns=\"{namespace}\">"));
         xml.element(&format!("{action}Result"), inside);
         xml.element("ResponseMetadata", |xml| xml.text("RequestId", super::answer::REQUEST_ID));
         xml.0.push_str(&format!("</{action}Response>"));
