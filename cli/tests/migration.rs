@@ -9,6 +9,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::page::{blocks, copy, here};
+use crate::support::silent_endpoint;
 
 /// Returns the lines of all shell blocks of a page.
 fn commands(page: &str) -> Vec<String> {
@@ -178,10 +179,8 @@ fn adopt_reports_the_holder_of_the_lease() {
 #[test]
 fn adopt_reports_the_fix_when_the_cluster_does_not_respond() {
     let place = tempfile::tempdir().unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
-    let (code, out, err) = run(place.path(), "kerf adopt --check", &format!("http://{address}"));
+    let (_silent, endpoint) = silent_endpoint();
+    let (code, out, err) = run(place.path(), "kerf adopt --check", &endpoint);
     assert_eq!((code, out.as_str()), (69, ""), "{err}");
     assert!(err.contains("check the kubeconfig"), "{err}");
 }

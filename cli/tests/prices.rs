@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::Path;
 
-use crate::support::{Answer, kerf};
+use crate::support::{Answer, kerf, silent_endpoint};
 
 const HEADING: &str = "\"SKU\",\"TermType\",\"PricePerUnit\",\"Currency\",\"Unit\",\"Product Family\",\"Instance Type\",\
     \"Tenancy\",\"Operating System\",\"License Model\",\"Pre Installed S/W\",\"CapacityStatus\",\"Region Code\",\
@@ -145,9 +145,7 @@ fn prices_keeps_the_table_when_the_response_is_invalid() {
 #[test]
 fn prices_reports_the_fix_when_the_network_is_unavailable() {
     let folder = tempfile::tempdir().unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
+    let (_silent, endpoint) = silent_endpoint();
     let answer = fetch(folder.path(), &endpoint);
     assert_eq!(answer.code, 69);
     assert!(answer.stderr.contains("check the network and HTTPS_PROXY"), "{}", answer.stderr);

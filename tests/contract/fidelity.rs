@@ -1,6 +1,5 @@
 //! Data over the wire arrives as sent.
 
-
 use aws::AwsCloud;
 use cloud::fake::Input;
 use cloud::{

@@ -1,6 +1,5 @@
 //! The side of Kerf: the controller with its chart's RBAC and a fake of EC2 over the wire.
 
-
 use anyhow::Result;
 use cloud::fake::FakeCloud;
 use jiff::SignedDuration;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::ccm::CloudController;
 use crate::controller::{self, Aws, Ports};
+use crate::controller_pods::ControllerPods;
 use crate::controlplane::{ControlPlane, Options};
 use crate::ec2wire::Ec2Wire;
 use crate::eks::Eks;
@@ -52,6 +53,7 @@ pub struct Environment {
     pub simulator: NodeSimulator,
     ccm: CloudController,
     controller: Option<Process>,
+    controller_pods: Option<ControllerPods>,
     gates: String,
     queue: String,
     ports: Ports,
@@ -101,6 +103,7 @@ impl Environment {
             simulator,
             ccm,
             controller: None,
+            controller_pods: None,
             gates,
             queue,
             ports,
@@ -135,6 +138,25 @@ impl Environment {
         let mut command = controller::command(&self.control_plane, aws, self.ports)?;
         command.env("FEATURE_GATES", &self.gates).env("INTERRUPTION_QUEUE", &self.queue).env("LOG_LEVEL", "debug");
         self.controller = Some(Process::spawn("controller", command, &self.folder().join("controller.log"))?);
+        Ok(())
+    }
+
+    /// Starts the controller as the pods of a Deployment `karpenter`, which others may change.
+    ///
+    /// # Errors
+    /// Returns an error if the API server refuses the Deployment.
+    pub async fn start_controller_pods(&mut self) -> Result<()> {
+        let variables = [
+            ("FEATURE_GATES", self.gates.as_str()),
+            ("INTERRUPTION_QUEUE", self.queue.as_str()),
+            ("LOG_LEVEL", "debug"),
+        ];
+        let (control_plane, url) = (Arc::clone(&self.control_plane), self.wire.url());
+        let make_command = move |ports| {
+            controller::command(&control_plane, Aws { endpoint: &url, region: REGION, cluster: CLUSTER }, ports)
+        };
+        let (client, folder) = (self.client.clone(), self.folder().to_owned());
+        self.controller_pods = Some(ControllerPods::start(client, folder, &variables, Box::new(make_command)).await?);
         Ok(())
     }
 
@@ -218,6 +240,9 @@ impl Environment {
     pub async fn stop(mut self) -> Result<()> {
         if let Some(mut controller) = self.controller.take() {
             controller.stop(STOP).await?;
+        }
+        if let Some(pods) = self.controller_pods.take() {
+            pods.stop().await?;
         }
         self.simulator.stop().await?;
         self.ccm.stop().await;

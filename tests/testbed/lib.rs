@@ -4,6 +4,7 @@
 pub mod ccm;
 pub mod conformance;
 pub mod controller;
+pub mod controller_pods;
 pub mod controlplane;
 pub mod ec2wire;
 pub mod eks;

@@ -1,6 +1,7 @@
 //! Gates of a running agent. Each kind of probe, against real files, sockets and servers, opens only when its condition holds.
 
 use std::convert::Infallible;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -11,7 +12,7 @@ use hyper::{Method, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use machine::agent::gates::CniGate;
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpSocket, UnixListener};
 
 use crate::api::{Api, until};
 use crate::machine::{INSTANCE, Machine, node};
@@ -74,9 +75,9 @@ async fn booted(settings: &str) -> (Api, Machine) {
 async fn probes_open_gate_when_file_socket_port_and_page_exist() {
     let status = Arc::new(AtomicU16::new(503));
     let page = server(&status).await;
-    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = taken.local_addr().unwrap().port();
-    drop(taken);
+    let silent = TcpSocket::new_v4().unwrap();
+    silent.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let port = silent.local_addr().unwrap().port();
     let pace = "period: 1s, timeout: 500ms";
     let settings = format!(
         "gates:\n  probes:\n  - {{name: f, file: {{path: /run/licence}}, {pace}}}\n  - {{name: s, socket: {{path: /run/x.sock}}, {pace}}}\n  \
@@ -88,7 +89,7 @@ async fn probes_open_gate_when_file_socket_port_and_page_exist() {
     }
     machine.write("run/licence", "");
     let _socket = UnixListener::bind(machine.root.path().join("run/x.sock")).unwrap();
-    let _port = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+    let _port = silent.listen(1).unwrap();
     until("only the page", || ready(&api).filter(|(_, message)| message.starts_with("Probe h since"))).await;
     status.store(302, Ordering::Relaxed);
     opened(&api).await;

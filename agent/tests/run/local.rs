@@ -1,11 +1,12 @@
 //! Reports of the agent on its own machine: status, doctor, metrics and timeline, by the real program.
 
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::net::TcpSocket;
 
 use crate::api::{Api, until};
 use crate::machine::{INSTANCE, Machine, NAME, node};
@@ -162,8 +163,9 @@ async fn status_reports_health_of_the_machine() {
 async fn status_reports_error_while_api_server_is_unreachable() {
     let api = Api::start().await;
     let machine = Machine::boot().await;
-    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    machine.join_at(&format!("http://{unused}"));
+    let silent = TcpSocket::new_v4().unwrap();
+    silent.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    machine.join_at(&format!("http://{}", silent.local_addr().unwrap()));
     let _running = start(&machine, "off");
     let mut phase = String::new();
     for _ in 0..200 {

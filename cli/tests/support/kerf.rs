@@ -3,8 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::io::Write;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+use tokio::net::TcpSocket;
 
 /// Output of the program.
 pub struct Answer {
@@ -35,4 +38,12 @@ pub fn kerf(folder: &Path, arguments: &[&str], input: &str, environment: &[(&str
         stderr: String::from_utf8(output.stderr).unwrap(),
         code: output.status.code().unwrap(),
     }
+}
+
+/// Returns a URL that refuses connections while the socket exists. A dropped listener could live on in a child of another test.
+pub fn silent_endpoint() -> (TcpSocket, String) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let endpoint = format!("http://{}", socket.local_addr().unwrap());
+    (socket, endpoint)
 }

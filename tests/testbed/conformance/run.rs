@@ -157,7 +157,7 @@ async fn start() -> Result<Environment> {
     environment.ec2.create_queue(QUEUE);
     environment.set_queue(QUEUE);
     environment.set_gates(GATES);
-    environment.start_controller()?;
+    environment.start_controller_pods().await?;
     Ok(environment)
 }
 
