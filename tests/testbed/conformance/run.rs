@@ -154,6 +154,10 @@ async fn run_in_own_cluster(suite: &Suite, program: &Path, plan: &Plan, file: &s
 async fn start() -> Result<Environment> {
     let mut environment = Environment::start_with(Setup { boot: Some(BOOT), ..Setup::default() }).await?;
     environment.apply("getting-started/aws-node.yaml").await?;
+    let definition = folder().join("securitygrouppolicies.yaml");
+    let definition =
+        std::fs::read_to_string(&definition).with_context(|| format!("cannot read {}", definition.display()))?;
+    environment.apply_value(serde_saphyr::from_str(&definition)?).await?;
     environment.ec2.create_queue(QUEUE);
     environment.set_queue(QUEUE);
     environment.set_gates(GATES);
