@@ -62,6 +62,7 @@ fn cases_returns_the_chosen_cases_of_a_report() {
         ("timedout", "", Some(Outcome::Failed)),
         ("panicked", "", Some(Outcome::Failed)),
         ("skipped", "needs a GPU", Some(Outcome::Skipped)),
+        ("skipped", "Spec skipped because an earlier spec in an ordered container failed", Some(Outcome::Failed)),
         ("pending", "", Some(Outcome::Skipped)),
         ("skipped", "", None),
     ];

@@ -17,8 +17,7 @@ use crate::machines::{NodeSimulator, Options as SimulatorOptions, Programs, sign
 use crate::network::Network;
 use crate::process::Process;
 use anyhow::{Context, Result};
-use cloud::fake::{FakeCloud, FakeInstance};
-use jiff::SignedDuration;
+use cloud::fake::{Builder, FakeCloud, FakeInstance};
 use kube::Client;
 use serde_json::json;
 
@@ -33,8 +32,8 @@ const STOP: Duration = Duration::from_secs(20);
 pub struct Setup {
     /// Components of the machines of NodePool [`crate::machines::real::POOL`], once they are built.
     pub real: Arc<OnceLock<Parts>>,
-    /// Time from the launch of an instance until its machine boots; without it, the default of the fake EC2.
-    pub boot: Option<SignedDuration>,
+    /// Changes the description of EC2.
+    pub describe: Option<fn(Builder) -> Builder>,
 }
 
 /// Complete test cluster.
@@ -80,11 +79,8 @@ impl Environment {
         control_plane.apply_crds().await?;
         control_plane.apply_rights().await?;
         let client = control_plane.admin().await?;
-        let mut described = FakeCloud::builder(REGION).cluster(CLUSTER).kubernetes("1.36").network(network.number());
-        if let Some(boot) = setup.boot {
-            described = described.pending_for(boot);
-        }
-        let ec2 = described.build()?;
+        let described = FakeCloud::builder(REGION).cluster(CLUSTER).kubernetes("1.36").network(network.number());
+        let ec2 = setup.describe.unwrap_or(std::convert::identity)(described).build()?;
         let folder = control_plane.folder().to_owned();
         let wire = Ec2Wire::start(ec2.clone(), Some(&folder.join("ec2-wire.log"))).await?;
         let ccm = CloudController::start(client.clone(), ec2.clone());

@@ -43,6 +43,8 @@ struct Failure {
 }
 
 const NANOSECONDS: f64 = 1e9;
+/// Message of a case that did not run, because one before it in its container failed.
+const NOT_REACHED: &str = "Spec skipped because an earlier spec in an ordered container failed";
 
 /// Returns the cases of a report that were chosen to run, also those that their suite skips with a reason.
 ///
@@ -75,6 +77,7 @@ fn case(spec: Spec) -> Option<Case> {
         "passed" => Outcome::Passed,
         "pending" => Outcome::Skipped,
         "skipped" if spec.failure.message.is_empty() => return None,
+        "skipped" if spec.failure.message == NOT_REACHED => Outcome::Failed,
         "skipped" => Outcome::Skipped,
         _ => Outcome::Failed,
     };

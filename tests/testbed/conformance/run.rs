@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use cloud::fake::{AMAZON, Builder};
+use cloud::{Image, Tags};
 use futures::{StreamExt, TryStreamExt, stream};
 use go_programs::go_program;
 use jiff::SignedDuration;
@@ -152,7 +154,7 @@ async fn run_in_own_cluster(suite: &Suite, program: &Path, plan: &Plan, file: &s
 
 /// Starts a cluster with a controller and the CNI's DaemonSet.
 async fn start() -> Result<Environment> {
-    let mut environment = Environment::start_with(Setup { boot: Some(BOOT), ..Setup::default() }).await?;
+    let mut environment = Environment::start_with(Setup { describe: Some(describe), ..Setup::default() }).await?;
     environment.apply("getting-started/aws-node.yaml").await?;
     let definition = folder().join("securitygrouppolicies.yaml");
     let definition =
@@ -163,6 +165,30 @@ async fn start() -> Result<Environment> {
     environment.set_gates(GATES);
     environment.start_controller_pods().await?;
     Ok(environment)
+}
+
+/// Adds what the suites expect of EC2: machines boot for seconds, and there are images of an earlier version and of earlier Kubernetes.
+fn describe(ec2: Builder) -> Builder {
+    let older = [("1.36", "v20260520"), ("1.35", "v20260520")];
+    let images = older.into_iter().flat_map(|older| ["x86_64", "arm64"].map(|arch| (older, arch)));
+    images.enumerate().fold(ec2.pending_for(BOOT), |ec2, (number, ((minor, version), arch))| {
+        let id = format!("ami-0{:016x}", 0xb1_2023 + number);
+        let name = format!("amazon-eks-node-al2023-{arch}-standard-{minor}-{version}");
+        let base = format!("/aws/service/eks/optimized-ami/{minor}/amazon-linux-2023/{arch}/standard");
+        let ec2 = ec2.parameter(&format!("{base}/{name}/image_id"), &id);
+        let ec2 = if minor == "1.36" { ec2 } else { ec2.parameter(&format!("{base}/recommended/image_id"), &id) };
+        let created = "2026-05-20T00:00:00.000Z".to_owned();
+        let architecture = arch.to_owned();
+        ec2.image(Image {
+            id,
+            name,
+            architecture,
+            created,
+            deprecated: false,
+            owner: AMAZON.to_owned(),
+            tags: Tags::new(),
+        })
+    })
 }
 
 /// Returns the NodePool for the cases of a file: its own one, if there is one.
