@@ -57,7 +57,7 @@ e2e: prepare-e2e controlplane agent images packer moto ## Runs the tests that ar
 amis: prepare-amis agent packer moto ## Runs the tests of `make e2e` that need no EC2 SDK: machine images by Packer, the agent's images by runc.
 	@tests/steps/agent arm64
 	@$(RUN) amis "machine images and the agent's images" "first time: 5 minutes" \
-		cargo test -p ship --locked -- --ignored images:: ami:: --skip the_controllers_image
+		cargo test -p ship --locked -- --ignored images:: ami:: --skip images::controller_image
 
 lint: prepare-lint ## Checks format, warnings, each crate alone, licences and sources.
 	@tests/steps/lint

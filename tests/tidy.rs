@@ -5,6 +5,8 @@
 //! the features of all crates together.
 #![expect(clippy::expect_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
+#[path = "tidy/filters.rs"]
+mod filters;
 #[path = "tidy/functions.rs"]
 mod functions;
 #[path = "tidy/glossary.rs"]
@@ -255,6 +257,20 @@ fn sources_read_only_files_of_the_repository() {
     let findings: Vec<String> =
         sources().iter().filter(|path| read(path).contains(outside)).map(|path| path.display().to_string()).collect();
     report("folders beside the checkout, which no user has", &findings);
+}
+
+#[test]
+fn filters_of_tests_match_tests() {
+    let known: BTreeSet<String> =
+        sources().iter().flat_map(|path| filters::names(&read(path)).collect::<Vec<_>>()).collect();
+    let mut findings = Vec::new();
+    for file in ["Makefile", "CONTRIBUTING.md"] {
+        let filters = filters::filters(&read(&root().join(file)));
+        assert!(!filters.is_empty(), "{file} has no filter of tests");
+        let unknown = filters.into_iter().filter(|filter| !filters::is_known(filter, &known));
+        findings.extend(unknown.map(|filter| format!("{file}: no test matches `{filter}`")));
+    }
+    report("filters of tests", &findings);
 }
 
 /// Folders of the repository with paths that documents name.

@@ -81,8 +81,8 @@ impl Display for Diagnosis {
         for DoctorFinding { check, verdict, says } in &self.findings {
             let mark = match verdict {
                 DoctorVerdict::Ok => "ok",
-                DoctorVerdict::Warning => "look",
-                DoctorVerdict::Broken => "MEND",
+                DoctorVerdict::Warning => "warn",
+                DoctorVerdict::Broken => "error",
             };
             writeln!(out, "{mark:<5} {check:<12} {says}")?;
         }

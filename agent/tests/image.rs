@@ -139,7 +139,7 @@ fn verify_rejects_an_image_with_a_fault() {
         ("systemctl disable kerf-agent", "systemctl enable kerf-agent", "kerf-agent.service is not enabled"),
         ("systemctl enable nodeadm-run", "systemctl disable nodeadm-run", "nodeadm is enabled too"),
         ("rm /usr/bin/kubelet", "cp /usr/bin/containerd /usr/bin/kubelet", "kubelet is missing"),
-        ("echo 'mode: [' > /etc/kerf/agent.yaml", "echo 'mode: bootstrap' > /etc/kerf/agent.yaml", "MEND  settings"),
+        ("echo 'mode: [' > /etc/kerf/agent.yaml", "echo 'mode: bootstrap' > /etc/kerf/agent.yaml", "error settings"),
         ("install -D /dev/null /var/lib/kerf/journal.json", "rm -r /var/lib/kerf", "it belongs to another node"),
     ];
     for (fault, cure, expected) in rows {

@@ -144,7 +144,7 @@ fn agent_image_runs_on_amd64() {
     assert!(well && output.starts_with("kerf-agent "), "{output}");
     // The agent searches for the host where Bottlerocket mounts it in a superpowered host container.
     let Outcome { well, output } = image.run(&["doctor", "--offline"]);
-    assert!(!well && output.contains("there is no kubelet"), "{output}");
+    assert!(!well && output.contains("kubelet is missing"), "{output}");
 }
 
 #[test]
