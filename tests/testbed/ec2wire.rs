@@ -29,6 +29,7 @@ mod eks;
 mod fault;
 mod form;
 mod iam;
+mod images;
 mod instances;
 mod journal;
 mod launch;

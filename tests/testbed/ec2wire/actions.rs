@@ -2,7 +2,7 @@
 
 use super::answer::{Failure, Reply, dry_run, invalid};
 use super::form::Form;
-use super::{Shared, account, describe, instances, launch, places, statuses, types};
+use super::{Shared, account, describe, images, instances, launch, places, statuses, types};
 
 /// Runs the call in `form`. A dry run ends before any change.
 pub(super) async fn act(shared: &Shared, action: &str, form: &Form) -> Result<Reply, Failure> {
@@ -17,7 +17,9 @@ pub(super) async fn act(shared: &Shared, action: &str, form: &Form) -> Result<Re
         "DescribeSpotPriceHistory" => describe::spot_prices(cloud, form).await,
         "DescribeSubnets" => describe::subnets(cloud, form).await,
         "DescribeSecurityGroups" => describe::security_groups(cloud, form).await,
-        "DescribeImages" => describe::images(cloud, form).await,
+        "DescribeImages" => images::describe(cloud, form).await,
+        "CopyImage" => images::copy(cloud, form),
+        "EnableImageDeprecation" => images::deprecate(cloud, form),
         "DescribeCapacityReservations" => places::reservations(cloud, form).await,
         "DescribePlacementGroups" => places::groups(cloud, form).await,
         "DescribeInstanceStatus" => statuses::describe(cloud, form).await,

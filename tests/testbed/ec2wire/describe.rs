@@ -133,31 +133,3 @@ pub(super) async fn security_groups(cloud: &dyn Cloud, form: &Form) -> Result<Re
     });
     Ok(Reply { body, summary })
 }
-
-/// Returns images; all images of the fake are available. Without `IncludeDeprecated`, EC2 hides deprecated images of other
-/// owners.
-pub(super) async fn images(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
-    let mut select = Select::read(form);
-    let states = select.take("state");
-    let mut filter = select.filter("image-id", "name")?;
-    filter.owners = form.texts("Owner");
-    let mut found = cloud.images(&filter).await?;
-    found.retain(|_| states.as_ref().is_none_or(|states| states.iter().any(|state| state == "available")));
-    found.retain(|image| !image.deprecated || form.text("IncludeDeprecated") == "true");
-    let summary = format!("{} images", found.len());
-    let (rows, next) = page(found, form, PAGE)?;
-    let body = Xml::response("DescribeImages", |xml| {
-        xml.items("imagesSet", &rows, |xml, row| {
-            xml.text("imageId", &row.id);
-            xml.text("imageState", "available");
-            xml.text("imageOwnerId", &row.owner);
-            xml.text("architecture", &row.architecture);
-            xml.text("name", &row.name);
-            xml.text("creationDate", &row.created);
-            xml.some("deprecationTime", row.deprecated.then_some(&row.created));
-            xml.tags(&row.tags);
-        });
-        xml.some("nextToken", next);
-    });
-    Ok(Reply { body, summary })
-}

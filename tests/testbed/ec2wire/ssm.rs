@@ -1,20 +1,38 @@
-//! JSON protocol of SSM, of which Kerf uses one operation.
+//! JSON protocol of SSM: GetParameter, which Kerf uses, and GetParametersByPath, which others use.
 
 use cloud::Cloud;
-use serde_json::Value;
+use cloud::fake::FakeCloud;
+use serde_json::{Value, json};
 
-use super::answer::{Failure, Reply, invalid, json};
+use super::answer::{self, Failure, Reply, invalid};
 
 /// Runs `operation`.
-pub(super) async fn act(cloud: &dyn Cloud, operation: &str, body: &[u8]) -> Result<Reply, Failure> {
-    if operation != "GetParameter" {
-        return Err(invalid("UnknownOperationException", format!("{operation} is not known here")));
+pub(super) async fn act(cloud: &FakeCloud, operation: &str, body: &[u8]) -> Result<Reply, Failure> {
+    let request = answer::json(body)?;
+    let text = |field: &str| request.get(field).and_then(Value::as_str).unwrap_or_default();
+    match operation {
+        "GetParameter" => one(cloud, text("Name")).await,
+        "GetParametersByPath" => Ok(below(cloud, text("Path"))),
+        _ => Err(invalid("UnknownOperationException", format!("{operation} is not known here"))),
     }
-    let request = json(body)?;
-    let name = request.get("Name").and_then(Value::as_str).unwrap_or_default();
+}
+
+async fn one(cloud: &FakeCloud, name: &str) -> Result<Reply, Failure> {
     let Some(value) = cloud.parameter(name).await? else {
         return Err(invalid("ParameterNotFound", format!("Parameter {name} not found.")));
     };
-    let answer = serde_json::json!({"Parameter": {"Name": name, "Type": "String", "Value": value, "Version": 1}});
+    let answer = json!({"Parameter": parameter(name, &value)});
     Ok(Reply { body: answer.to_string(), summary: value })
+}
+
+/// Returns the parameters of all levels below the path, on one page.
+fn below(cloud: &FakeCloud, path: &str) -> Reply {
+    let found = cloud.parameters_below(path);
+    let parameters: Vec<Value> = found.iter().map(|(name, value)| parameter(name, value)).collect();
+    let summary = format!("{} parameters", parameters.len());
+    Reply { body: json!({"Parameters": parameters}).to_string(), summary }
+}
+
+fn parameter(name: &str, value: &str) -> Value {
+    json!({"Name": name, "Type": "String", "Value": value, "Version": 1})
 }
