@@ -112,6 +112,7 @@ async fn launch(requested_types: &[Vec<&str>]) -> Run {
     let gates = Gates::default();
     let mut controller_run =
         ControllerRun::awake(Place { cloud, server: &server, client, clock: Timestamp::now, alive, gates });
+    classes::index(&controller_run.cluster);
     classes::learn(&ec2, &controller_run.offerings).await;
     controller_run.works();
     while server.claims().iter().filter(|claim| settled(claim)).count() < requested_types.len() {

@@ -4,6 +4,7 @@
 
 mod actions;
 pub mod batcher;
+mod delays;
 mod node_events;
 pub mod nodeclaims;
 pub mod plan_source;
@@ -14,7 +15,6 @@ mod scores;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::NodeClaim;
 use daemon::metric::{Metrics, NoLabels};
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
@@ -31,6 +31,8 @@ use crate::provision::batcher::{BatchWindow, Batcher, PlanTrigger};
 use crate::reconcile::disruption::{CommandKind, DisruptionCommand, Disruptor};
 use crate::reconcile::resize::{Recommender, Resizer};
 use crate::reconcile::work::WorkItem;
+use crate::state::attempts::PoolVersion;
+use crate::state::class_readiness::ClassReadiness;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::state::nominations::{self, SharedNominations};
@@ -38,6 +40,8 @@ use crate::state::plan_results::{Generations, PlanResultStore, PlanResults};
 use crate::state::shared::Shared;
 use crate::state::span;
 use crate::write::writer::{Operation, Writer};
+use actions::PlannedClaim;
+use delays::PlannedNodes;
 use node_events::NodeGauges;
 use plan_source::{KerfPlanner, PlanSource};
 use replan::{NextPass, ReplanTimer};
@@ -70,6 +74,8 @@ pub struct Provisioner {
     noted: Mutex<Validation>,
     /// Last plan, while it had nothing to do and nothing has changed.
     rest: Mutex<Option<(PlanCache, Arc<Plan>)>>,
+    /// Nodes on which the last plan places pods.
+    planned: Mutex<PlannedNodes>,
     gauges: NodeGauges,
     scores: ConsolidationScores,
     /// Translated parts of the last snapshot that have not changed.
@@ -81,7 +87,7 @@ impl Provisioner {
     #[must_use]
     pub fn new(shared: Shared, writer: Writer, disruptor: Arc<Disruptor>, resizer: Resizer, rules: Rules) -> Self {
         let Shared { cluster, offerings, metrics, plan_results, notices, nominations } = shared;
-        let (noted, rest, memory) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let (noted, rest, memory, planned) = (Mutex::default(), Mutex::default(), Mutex::default(), Mutex::default());
         let (gauges, scores, adviser) = (NodeGauges::default(), ConsolidationScores::default(), Recommender::default());
         Self {
             cluster,
@@ -98,6 +104,7 @@ impl Provisioner {
             nominations,
             noted,
             rest,
+            planned,
             gauges,
             scores,
             memory,
@@ -159,6 +166,7 @@ impl Provisioner {
         let took = started.elapsed();
         let ripe = self.source.commands(&mut self.noted.lock(), &built.snapshot, &plan);
         self.carry_out(&built, &plan, &ripe, now).await;
+        self.report_delays(&built, &plan);
         for work in self.plan_results.replace(PlanResults::new(&generations, &built, &plan)) {
             self.cluster.queue.add(work);
         }
@@ -166,6 +174,16 @@ impl Provisioner {
         let pause = replan::pause_after(took);
         let look = replan::next_look(&built, &plan, &ripe, pause, rests_until);
         NextPass { look, pause: pause.max(self.rules.window.idle) }
+    }
+
+    /// Stores what the plan says about delayed launches, and enqueues the NodePools whose status changes.
+    fn report_delays(&self, built: &SnapshotResult, plan: &Plan) {
+        *self.planned.lock() = delays::planned_nodes(built, plan);
+        let mut attempts = self.cluster.launches.lock();
+        let blocked = delays::blocked(built, plan, |pool| attempts.static_failures(pool));
+        for pool in attempts.block(blocked) {
+            self.cluster.queue.add(WorkItem::Pool(pool));
+        }
     }
 
     /// Returns the plan for a snapshot: the cached plan if the cluster has not changed since, else a new one or its valid part.
@@ -219,6 +237,9 @@ impl Provisioner {
         nominations.expire(now, nominations::lifetime(self.rules.window.max));
         nominations.forget_arrived(|pod| index.waits(pod));
         self.metrics.set(&metrics::NODE_COUNT, NoLabels, index.nodes.len() as f64);
+        let mut attempts = self.cluster.launches.lock();
+        let delays = delays::delays(index, &mut attempts, &self.cluster.replacements, &self.planned.lock(), now);
+        drop(attempts);
         let mut memory = self.memory.lock();
         memory.build(&Input {
             seed: plan_id(now),
@@ -245,14 +266,17 @@ impl Provisioner {
             nominations: nominations.in_order(),
             nominated_until: nominations.by_node(),
             impaired: self.notices.impaired(now),
+            delays,
             settings: snapshot::Settings { resize: !self.resizer.is_closed(now), ..self.rules.planning },
             now,
         })
     }
 
+    /// Returns the catalogues of EC2NodeClasses that can launch. The status of a NodePool may be older than its EC2NodeClass.
     fn catalogues(&self, index: &Index, now: Timestamp) -> BTreeMap<String, Arc<planner::Catalogue>> {
         let catalogue = |class: &String| Some((class.clone(), self.offerings.catalogue(class, now)?));
-        index.classes.keys().filter_map(catalogue).collect()
+        let usable = |class: &&String| ClassReadiness::from_index(index, class).refusal().is_none();
+        index.classes.keys().filter(usable).filter_map(catalogue).collect()
     }
 
     /// Carries out a plan. Apart from NodeClaims, failures have no consequence: the next pass repeats the operation.
@@ -264,7 +288,7 @@ impl Provisioner {
             self.promise(pods, node, now);
         }
         let buys = !outcome.launches.is_empty() || outcome.orders.iter().any(|order| !order.replacements.is_empty());
-        let creations = outcome.launches.into_iter().map(|(claim, pods)| self.create(claim, pods, now));
+        let creations = outcome.launches.into_iter().map(|planned| self.create(planned, now));
         let begins = outcome.orders.iter().map(|order| self.begin(order, now));
         futures::future::join(futures::future::join_all(creations), futures::future::join_all(begins)).await;
         if buys {
@@ -314,7 +338,8 @@ impl Provisioner {
         }
     }
 
-    async fn create(&self, claim: NodeClaim, pods: Vec<String>, now: Timestamp) {
+    async fn create(&self, planned: PlannedClaim, now: Timestamp) {
+        let PlannedClaim { claim, pods, groups } = planned;
         let name = claim.metadata.name.clone().unwrap_or_default();
         let pool = claim.nodepool().to_owned();
         match self.writer.run(Operation::CreateClaim(Box::new(claim))).await {
@@ -330,6 +355,8 @@ impl Provisioner {
                     pods = pods.len() as i64,
                     "created nodeclaim"
                 );
+                let version = self.cluster.read(|index| PoolVersion::from_index(index, &pool));
+                self.cluster.launches.lock().begin(&name, &pool, groups, version, now);
                 self.promise(&pods, &name, now);
             }
             Err(error) => {

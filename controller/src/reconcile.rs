@@ -36,9 +36,11 @@ use crate::capacity::offerings::Offerings;
 use crate::informer::interruption::Notices;
 use crate::metrics::{self, counters};
 use crate::reconcile::disruption::Disruptor;
-use crate::reconcile::nodeclaim::InstanceState;
+use crate::reconcile::nodeclaim::{InstanceState, ReplacementResult};
 use crate::reconcile::queue::QueueAction;
 use crate::reconcile::work::WorkItem;
+use crate::state::attempts::replacements::ReplacementHealth;
+use crate::state::class_readiness::ClassReadiness;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::state::nominations::SharedNominations;
@@ -149,6 +151,8 @@ impl Reconciler {
             self.registrations.reset(&uid);
         }
         view.registrations = self.registrations.verdict(&uid);
+        view.replacements = self.cluster.read(|index| self.cluster.replacements.health(index, name));
+        view.launches = self.cluster.launches.lock().blocked(name);
         self.writer.run_all(nodepool::decide(&view)).await?;
         Ok(QueueAction::Wait)
     }
@@ -166,6 +170,7 @@ impl Reconciler {
         let decision = nodeclaim::decide(&view);
         let next = decision.next();
         let pool = view.claim.nodepool().to_owned();
+        let replacement = decision.replacement_result(&view.claim);
         let (owner, registration) = (pool_uid(&view.claim), decision.registration);
         let (disrupted, initialized, released) = (decision.disrupted, decision.initialized, decision.released);
         if let Some(scope) = decision.short {
@@ -186,6 +191,9 @@ impl Reconciler {
             self.registrations.record(&owner, registration);
             self.cluster.queue.add(WorkItem::Pool(pool.clone()));
         }
+        if let Some(result) = replacement {
+            self.record_replacement(&view.claim, &result);
+        }
         if initialized {
             tracing::info!(node = view.nodes.first().map(|node| node.name()), "initialized nodeclaim");
         }
@@ -198,6 +206,16 @@ impl Reconciler {
             counters::claim_gone(&self.metrics, &view.claim, self.cluster.now());
         }
         Ok(next)
+    }
+
+    /// Records the result of a replacement, which decides about further commands.
+    fn record_replacement(&self, claim: &api::NodeClaim, result: &ReplacementResult) {
+        let (history, now) = (&self.cluster.replacements, self.cluster.now());
+        self.cluster.read(|index| match result {
+            ReplacementResult::Initialized => history.succeed(index, claim, now),
+            ReplacementResult::Failed { cause } => history.fail(index, claim, cause, now),
+        });
+        self.cluster.queue.add(WorkItem::Pool(claim.nodepool().to_owned()));
     }
 
     /// Returns the pending pods that are nominated to the NodeClaim's node.
@@ -351,6 +369,8 @@ fn pool_view(index: &Index, name: &str, now: Timestamp) -> Option<nodepool::Node
         claims: claims.collect(),
         daemonsets: index.daemonsets.values().cloned().collect(),
         registrations: RegistrationHealth::Unknown,
+        replacements: ReplacementHealth::Unknown,
+        launches: None,
         pool,
         now,
     })
@@ -368,6 +388,8 @@ fn claim_view(index: &Index, name: &str, now: Timestamp) -> Option<nodeclaim::No
     Some(nodeclaim::NodeClaimView {
         last_pod_event: nodes.first().and_then(|node| index.last_pod_event(node.name())),
         gates: gate_limit(index, &claim, now),
+        class: ClassReadiness::from_index(index, &claim.spec.node_class_ref.name),
+        replacement: replacement_view(index, &claim),
         pool: index.pool_of(&claim).cloned(),
         nodes,
         claim,
@@ -376,6 +398,15 @@ fn claim_view(index: &Index, name: &str, now: Timestamp) -> Option<nodeclaim::No
         notice: None,
         now,
     })
+}
+
+/// Returns the view of a NodeClaim that a command created and that is not initialized yet.
+fn replacement_view(index: &Index, claim: &api::NodeClaim) -> Option<nodeclaim::ReplacementView> {
+    claim.replaces().next().filter(|_| !claim.is_true(condition::INITIALIZED))?;
+    let nodes = index.nodes_of(claim.provider_id().unwrap_or_default());
+    let holds = |pod: &Pod| !pod.is_daemon() && !pod.is_static() && !pod.is_terminal();
+    let in_use = nodes.iter().any(|node| index.pods_on(node.name()).any(|pod| holds(pod)));
+    Some(nodeclaim::ReplacementView { awaited: index.is_awaited(claim), in_use })
 }
 
 /// Returns the gate limit of the NodeClaim's EC2NodeClass, only for NodeClaims that wait for gates.

@@ -1,5 +1,7 @@
 //! The controller's view of the cluster: the index of all watched objects, and what recent plans left for later decisions.
 
+pub mod attempts;
+pub mod class_readiness;
 pub mod cluster;
 pub mod index;
 pub mod nominations;

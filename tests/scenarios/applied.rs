@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use planner::{
-    CapacityType, InstanceType, Launch, Node, Offer, Offering, Operator, Plan, Requirement, Requirements, Reservation,
-    Resources, Snapshot, Stage, label,
+    CapacityType, InstanceType, Launch, Node, Offer, Offering, Operator, Plan, ReplacementState, Requirement,
+    Requirements, Reservation, Resources, Snapshot, Stage, label,
 };
 
 /// Returns the next snapshot at the same moment. Leaving nodes still count for the limits.
@@ -38,6 +38,7 @@ pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
     after
 }
 
+/// Subtracts the commands from the budgets, and records the replacement that a NodePool may launch at a time.
 pub fn spend_budgets(after: &mut Snapshot, plan: &Plan) {
     for leaver in plan.moves.iter().flat_map(|it| &it.nodes) {
         let node = after.nodes.iter().find(|node| node.name == leaver.node).unwrap();
@@ -45,6 +46,13 @@ pub fn spend_budgets(after: &mut Snapshot, plan: &Plan) {
         let budgets = &mut pool.disruption.budgets;
         for budget in [&mut budgets.empty, &mut budgets.underutilized, &mut budgets.drifted, &mut budgets.expired] {
             *budget = budget.saturating_sub(1);
+        }
+    }
+    for position in plan.moves.iter().flat_map(|it| &it.replacements) {
+        let launch = &plan.launches[*position];
+        let pool = after.pools.iter_mut().find(|pool| pool.name == launch.pool).unwrap();
+        if pool.replacements == ReplacementState::One {
+            pool.replacements = ReplacementState::Awaiting { claim: format!("claim-{position}") };
         }
     }
 }

@@ -10,6 +10,7 @@
 //!           attach-limits DRIVER=N price-step DOLLARS (additional price of each of the N types)
 //! pool NAME weight N requires R [and R] labels L taints T limits AMOUNTS consolidate-after DURATION|never
 //!           budget[-REASON] N replicas N node-fee DOLLARS catalogue CATALOGUE consolidates [balanced]
+//!           replacements one|awaiting CLAIM|failed N DURATION launches-paused-for DURATION (after attempts that failed)
 //!           min-savings THOUSANDTHS DOLLARS warm-up DURATION utilization observed|ignored|packed packing MARGIN FLOOR HOURS
 //! node NAME [xN] of POOL is TYPE at spot@a labels L taints T attach-limits DRIVER=N quiet DURATION age DURATION
 //!           requires R [and R] (open requirements of an in-flight NodeClaim)
@@ -23,6 +24,7 @@
 //!           spread over KEY by at most N among SELECTOR min-domains N softly ignoring-affinity honouring-taints
 //!           near|apart SELECTOR over KEY [in NAMESPACES] [in-namespaces LABELS] [in-every-namespace]
 //!           prefers-near|prefers-apart SELECTOR over KEY .. weight N
+//!           paused-in POOL N DURATION (launches for the pod failed N times; time until the next one)
 //!           mix WORKLOAD base N share N     (number of pods on demand, and percentage on spot of the other pods)
 //!           claims|shares VOLUME from DRIVER where R [and R] [or R]     (one per pod, or one for all)
 //!           on NODE (a running pod), and then: do-not-disrupt do-not-disrupt-for DURATION terminating
@@ -295,16 +297,17 @@ impl Reader {
         Ok(())
     }
 
-    /// Adds the labels of the NodePool to the node and counts the node for the NodePool, unless it is leaving.
+    /// Adds the labels of the NodePool to the node and counts the node for the NodePool. A leaving node counts only for the
+    /// limits of a static NodePool.
     fn join_pool(&mut self, node: &mut Node, kind: &InstanceType) {
         let Some(pool) = self.snapshot.pools.iter_mut().find(|it| Some(&it.name) == node.pool.as_ref()) else { return };
         let own = std::mem::replace(&mut node.labels, pool.labels.clone());
         node.labels.extend(own);
-        if node.leaving.is_none() {
+        if node.leaving.is_none() || pool.replicas.is_some() {
             pool.usage.add(&kind.capacity);
             pool.usage.add(&Resources::from_iter([(Resources::NODES, 1)]));
-            pool.running += 1;
         }
+        pool.running += u32::from(node.leaving.is_none());
     }
 
     /// Adds the pods of `runs NAME [xN] AMOUNTS`, without constraints. With several nodes, the names of the pods contain the

@@ -3,6 +3,7 @@
 //! gives the same assignment. A NodeClaim that received no instance because an offering is unavailable chooses again at once,
 //! without that offering.
 
+mod choose;
 mod nodeclaims;
 mod outcome;
 mod request;
@@ -13,8 +14,8 @@ use std::time::Duration;
 
 use api::{NodeClaim, annotation};
 use cloud::launch::{
-    ClaimId, CreateFleetError, HeldInstance, LaunchChoice, LaunchFailure, LaunchOffer, LaunchRefusal, LaunchRequest,
-    MAX_TARGET, Resume, SETTLE, Token,
+    ClaimId, CreateFleetError, HeldInstance, LaunchChoice, LaunchFailure, LaunchRefusal, LaunchRequest, MAX_TARGET,
+    Resume, SETTLE, Token,
 };
 use cloud::{FleetRequest, Instance};
 use daemon::metric::Metrics;
@@ -122,6 +123,9 @@ impl Launcher {
         let mut next = QueueAction::Wait;
         let mut groups: Vec<LaunchGroup> = Vec::new();
         for claim in claims {
+            if self.is_refused_by_class(claim).await? {
+                continue;
+            }
             let (class, ask) = (&claim.spec.node_class_ref.name, ask(claim));
             if let Some(known) = groups.iter_mut().find(|group| group.class == *class && group.ask == ask) {
                 known.members.push(Arc::clone(claim));
@@ -162,35 +166,6 @@ impl Launcher {
             }
         }
         Ok(next)
-    }
-
-    /// Returns the launch choice, or `None` while the EC2NodeClass or its offerings are not loaded.
-    fn choose(
-        &self,
-        claim: &NodeClaim,
-        ask: &LaunchRequest,
-        now: Timestamp,
-    ) -> Option<Result<LaunchChoice, LaunchRefusal>> {
-        let class = self.offerings.class(&claim.spec.node_class_ref.name)?;
-        let catalogue = self.offerings.catalogue_of(claim, now)?;
-        let (shortages, in_flight) = self.offerings.knowledge(now);
-        let offer = LaunchOffer {
-            class: &class,
-            catalogue: &catalogue,
-            shortages: &shortages,
-            in_flight: &in_flight,
-            settings: self.offerings.settings(),
-            now,
-        };
-        Some(cloud::launch::choose(ask, &offer))
-    }
-
-    async fn give_token_back(&self, claim: &NodeClaim) -> Result<(), WriteError> {
-        if claim.launch_token().is_none() {
-            return Ok(());
-        }
-        let patch = json!({"metadata": {"annotations": {annotation::LAUNCH_TOKEN: null}}});
-        self.writer.run(Operation::Patch(Target::Claim(id(claim).name), patch)).await
     }
 
     /// Writes the token to every NodeClaim and enables the call only then. The call covers the NodeClaims that carry the token.
@@ -255,7 +230,9 @@ impl Launcher {
         match &open.state {
             LaunchState::Preparing => Ok(QueueAction::Wait),
             LaunchState::Refused(until) => match until.saturating_duration_since(Instant::now()) {
-                Duration::ZERO => self.choose_anew(token, &claims, open.refusals).await,
+                left if left.is_zero() || self.is_class_unusable(&claims) => {
+                    self.choose_anew(token, &claims, open.refusals).await
+                }
                 // The status change of the NodeClaims themselves enqueued this launch.
                 left => Ok(QueueAction::After(left)),
             },

@@ -10,19 +10,31 @@ use planner::{CommandCause, Destination, Plan, PodVerdict, Preference, Purpose};
 use serde_json::json;
 use snapshot::{Problem, SnapshotResult};
 
-use super::problems;
+use super::{delays, problems};
 use crate::provision::nodeclaims;
 use crate::reconcile::disruption;
 use crate::reconcile::disruption::DisruptionCommand;
+use crate::state::attempts::launches::PodGroups;
 use crate::state::index::{Index, key_of};
 use crate::write::events::{Event, ObjectReference};
 use crate::write::writer::{Operation, Target};
 
+/// NodeClaim to create.
+#[derive(Clone, Debug)]
+pub struct PlannedClaim {
+    /// The NodeClaim.
+    pub claim: NodeClaim,
+    /// UIDs of its pods.
+    pub pods: Vec<String>,
+    /// Its pods by group, virtual pods included.
+    pub groups: PodGroups,
+}
+
 /// Consequences of a plan.
 #[derive(Debug, Default)]
 pub struct PlanActions {
-    /// NodeClaims to create, with the UIDs of their pods.
-    pub launches: Vec<(NodeClaim, Vec<String>)>,
+    /// NodeClaims to create.
+    pub launches: Vec<PlannedClaim>,
     /// UIDs of pods, by the node that has capacity for them.
     pub nominations: BTreeMap<String, Vec<String>>,
     /// Commands to begin.
@@ -46,7 +58,12 @@ pub fn from_plan(index: &Index, built: &SnapshotResult, plan: &Plan, begin: &[us
     let names: BTreeMap<usize, String> = claims.iter().map(|(position, claim)| (*position, name(claim))).collect();
     let mut outcome = PlanActions { orders: orders(plan, begin, &mut claims, &names), ..PlanActions::default() };
     claims.retain(|position, _| plan.launches[*position].purpose != Purpose::Replacement);
-    outcome.launches = claims.into_iter().map(|(position, claim)| (claim, pods(built, plan, position))).collect();
+    let planned = |(position, claim)| PlannedClaim {
+        claim,
+        pods: pods(built, plan, position),
+        groups: delays::groups(index, built, &plan.launches[position]),
+    };
+    outcome.launches = claims.into_iter().map(planned).collect();
     for nomination in &plan.nominations {
         let pod = &built.snapshot.pods[nomination.pod];
         if pod.buffer.is_none() {

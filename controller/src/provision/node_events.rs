@@ -56,7 +56,13 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
         | NodeVerdict::PodDoNotDisrupt { .. }
         | NodeVerdict::PodHeld { .. }
         | NodeVerdict::NoReplica
+        | NodeVerdict::AwaitsReplacement { claim: Some(_), .. }
         | NodeVerdict::NoPool => Some((reason::DISRUPTION_BLOCKED, sentence())),
+        // The remaining time would make each event a new one.
+        NodeVerdict::ReplacementsFail { pool, failures, .. } => {
+            let message = format!("This node stays: {failures} replacements in a row failed in NodePool {pool}");
+            Some((reason::DISRUPTION_BLOCKED, message))
+        }
         // Users search for this message of Karpenter.
         NodeVerdict::Cheapest { .. } => {
             Some((reason::UNCONSOLIDATABLE, "Can't replace with a cheaper node".to_owned()))
@@ -87,6 +93,7 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
         | NodeVerdict::Disturbed { .. }
         | NodeVerdict::AfterResize { .. }
         | NodeVerdict::AfterMove { .. }
+        | NodeVerdict::AwaitsReplacement { claim: None, .. }
         | NodeVerdict::LeftOut { .. }
         | NodeVerdict::Budget { .. }
         | NodeVerdict::ManyUnhealthy { .. }

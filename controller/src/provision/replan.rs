@@ -95,7 +95,9 @@ pub fn next_look(
 /// Returns the milliseconds until time alone changes the verdict of a node.
 fn soonest(built: &SnapshotResult, plan: &Plan) -> Option<i64> {
     let named = plan.report.nodes.iter().filter_map(|(_, verdict)| match verdict {
-        NodeVerdict::Quiet { remaining } | NodeVerdict::Resting { remaining, .. } => Some(*remaining),
+        NodeVerdict::Quiet { remaining }
+        | NodeVerdict::Resting { remaining, .. }
+        | NodeVerdict::ReplacementsFail { remaining, .. } => Some(*remaining),
         _ => None,
     });
     let now = built.snapshot.now.0;

@@ -88,6 +88,8 @@ pub enum CommandEnd {
         why: String,
         /// Number of replacements that were not initialized.
         unready: usize,
+        /// Replacements that were not initialized in time; empty after any other cause.
+        late: Vec<Arc<NodeClaim>>,
     },
 }
 
@@ -133,8 +135,8 @@ pub fn decide(view: &CommandView) -> CommandDecision {
         return CommandDecision::default();
     }
     let kind = kind(view, &staying);
-    if let Some(why) = obstacle(view, &staying, &kind) {
-        return roll_back(view, &staying, kind, why);
+    if let Some(obstacle) = obstacle(view, &staying, &kind) {
+        return roll_back(view, &staying, kind, obstacle);
     }
     let mut decision = CommandDecision {
         steps: staying.iter().filter_map(|leaver| close(leaver)).collect(),
@@ -174,8 +176,25 @@ fn is_ready(view: &CommandView) -> bool {
     view.replacements.iter().all(|(_, found)| found.as_ref().is_some_and(ready))
 }
 
-/// Returns the reason why the command cannot continue.
-fn obstacle(view: &CommandView, staying: &[&DisruptedClaim], kind: &CommandKind) -> Option<String> {
+/// Reason why a command cannot continue.
+struct Obstacle {
+    why: String,
+    /// True if replacements were not initialized in time.
+    is_late: bool,
+}
+
+fn obstacle(view: &CommandView, staying: &[&DisruptedClaim], kind: &CommandKind) -> Option<Obstacle> {
+    if let Some(why) = hindrance(view, staying, kind) {
+        return Some(Obstacle { why, is_late: false });
+    }
+    let patience = patience(view.queued);
+    let late = begun(staying).is_some_and(|begun| left(begun, patience, view.now).is_zero());
+    let why = || format!("replacements were not initialized within {} s", patience.as_secs());
+    (late && !is_ready(view)).then(|| Obstacle { why: why(), is_late: true })
+}
+
+/// Returns the reason why the command cannot continue, other than the time.
+fn hindrance(view: &CommandView, staying: &[&DisruptedClaim], kind: &CommandKind) -> Option<String> {
     if let Some(half) = staying.iter().find(|leaver| why(&leaver.claim).is_none()) {
         return Some(format!("the command was not started completely: {} has no reason", name(&half.claim)));
     }
@@ -183,16 +202,8 @@ fn obstacle(view: &CommandView, staying: &[&DisruptedClaim], kind: &CommandKind)
     if let Some((name, _)) = lost.filter(|_| kind.waits()) {
         return Some(format!("replacement {name} was deleted"));
     }
-    let held = staying
-        .iter()
-        .filter(|leaver| respects_blocked_pods(&leaver.claim, kind))
-        .find_map(|leaver| leaver.held_by.clone());
-    if held.is_some() {
-        return held;
-    }
-    let patience = patience(view.queued);
-    let late = begun(staying).is_some_and(|begun| left(begun, patience, view.now).is_zero());
-    (late && !is_ready(view)).then(|| format!("replacements were not initialized within {} s", patience.as_secs()))
+    let mut blocked = staying.iter().filter(|leaver| respects_blocked_pods(&leaver.claim, kind));
+    blocked.find_map(|leaver| leaver.held_by.clone())
 }
 
 /// Reports whether a blocked pod blocks the command too. Drift and expiration continue if the NodeClaim has a termination grace
@@ -213,7 +224,13 @@ fn left(begun: Timestamp, patience: Duration, now: Timestamp) -> Duration {
 
 /// Rolls a command back and opens its nodes. The list of replacements is removed last: as long as it exists, the next reconcile
 /// completes the rollback.
-fn roll_back(view: &CommandView, staying: &[&DisruptedClaim], kind: CommandKind, why: String) -> CommandDecision {
+fn roll_back(
+    view: &CommandView,
+    staying: &[&DisruptedClaim],
+    kind: CommandKind,
+    obstacle: Obstacle,
+) -> CommandDecision {
+    let Obstacle { why, is_late } = obstacle;
     let mut steps: Vec<Operation> = staying.iter().filter_map(|leaver| open(leaver.node.as_ref()?)).collect();
     steps.extend(staying.iter().filter_map(|leaver| unsay(&leaver.claim, view.now)));
     let notes = staying.iter().flat_map(|leaver| {
@@ -228,8 +245,10 @@ fn roll_back(view: &CommandView, staying: &[&DisruptedClaim], kind: CommandKind,
     let unmark = json!({"metadata": {"annotations": {annotation::REPLACED_BY: null}}});
     steps.extend(staying.iter().map(|leaver| Operation::Patch(target(&leaver.claim), unmark.clone())));
     let ready = |claim: &Arc<NodeClaim>| claim.is_true(condition::INITIALIZED);
-    let unready = view.replacements.iter().filter(|(_, found)| !found.as_ref().is_some_and(ready)).count();
-    CommandDecision { steps, end: Some(CommandEnd::RolledBack { kind, why, unready }), after: None }
+    let unready = view.replacements.iter().filter(|(_, found)| !found.as_ref().is_some_and(ready));
+    let late = unready.clone().filter(|_| is_late).filter_map(|(_, found)| found.clone()).collect();
+    let end = CommandEnd::RolledBack { kind, why, unready: unready.count(), late };
+    CommandDecision { steps, end: Some(end), after: None }
 }
 
 /// Deletes the NodeClaim; its termination does the rest. An unhealthy node does not wait for its pods.

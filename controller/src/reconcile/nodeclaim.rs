@@ -8,6 +8,8 @@ mod gates;
 mod initialization;
 mod nominated_pods;
 mod registration;
+mod replacement;
+mod timeouts;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,20 +24,18 @@ use serde_json::json;
 
 pub use consolidatable::quiet_time;
 pub use gates::GateLimit;
+pub use replacement::{ReplacementResult, ReplacementView};
 
 use crate::gc::drift;
 use crate::informer::interruption::{Notice, NoticeKind};
 use crate::reconcile::queue::QueueAction;
 use crate::reconcile::work::WorkItem;
+use crate::state::class_readiness::{ClassReadiness, NOT_READY};
 use crate::state::registration_health::Registration;
 use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
 use crate::write::writer::{Operation, Target};
 
-/// Time after which a NodeClaim without an instance is deleted.
-const LAUNCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);
-/// Time after which a NodeClaim without a registered node is deleted.
-const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 /// Age from which a NodeClaim is no longer part of a plan that is being carried out.
 const STRAGGLER: Duration = Duration::from_secs(2);
 /// Minimum interval between updates of the last pod event.
@@ -62,6 +62,10 @@ pub struct NodeClaimView {
     pub last_pod_event: Option<Timestamp>,
     /// Limit for closed gates of the node; `None` without a limit.
     pub gates: Option<GateLimit>,
+    /// Readiness of its EC2NodeClass.
+    pub class: ClassReadiness,
+    /// State of a replacement that is not initialized; `None` for other NodeClaims.
+    pub replacement: Option<ReplacementView>,
     /// Notice about the instance that the controller received itself.
     pub notice: Option<Notice>,
     /// Time of the reconcile.
@@ -147,6 +151,9 @@ pub fn decide(view: &NodeClaimView) -> NodeClaimDecision {
         return give_up_interrupted(view, &reason);
     }
     if !claim.is_true(condition::LAUNCHED) {
+        if let Some(refused) = refuse_launch(view) {
+            return refused;
+        }
         ask_for_launch(view, &mut decision);
     } else if !claim.is_true(condition::REGISTERED) {
         registration::register(view, &mut claim, &mut decision);
@@ -158,7 +165,7 @@ pub fn decide(view: &NodeClaimView) -> NodeClaimDecision {
     } else if let Some(node) = view.nodes.first() {
         nominated_pods::annotate(view, node, &mut decision);
     }
-    if give_up_late(view, &claim, &mut decision) {
+    if timeouts::give_up(view, &claim, &mut decision) {
         return decision;
     }
     note_pod_event(view, &mut claim, &mut decision);
@@ -166,6 +173,13 @@ pub fn decide(view: &NodeClaimView) -> NodeClaimDecision {
     drift::follow_pool(&mut claim, view.pool.as_deref(), view.now);
     write_status(view, &claim, &mut decision);
     decision
+}
+
+/// Deletes a NodeClaim whose EC2NodeClass cannot launch. With a token, EC2 may have launched an instance already.
+fn refuse_launch(view: &NodeClaimView) -> Option<NodeClaimDecision> {
+    let untouched = view.claim.launch_token().is_none();
+    let steps = view.class.deletion_of(&view.claim).filter(|_| untouched)?;
+    Some(NodeClaimDecision { steps, disrupted: Some(NOT_READY), ..NodeClaimDecision::default() })
 }
 
 /// Enqueues the launch. NodeClaims of one plan are launched together once all are written. A NodeClaim that no fleet includes
@@ -283,44 +297,6 @@ fn offering(claim: &NodeClaim) -> Option<Scope> {
 /// Returns the capacity reservation of the NodeClaim's instance.
 fn reservation(claim: &NodeClaim) -> Option<Scope> {
     claim.metadata.labels.as_ref()?.get(label::CAPACITY_RESERVATION_ID).cloned().map(Scope::Reservation)
-}
-
-/// Deletes a NodeClaim that did not launch or register in time. Both timeouts begin at the last transition of the condition,
-/// which at first is the creation of the NodeClaim.
-fn give_up_late(view: &NodeClaimView, claim: &NodeClaim, decision: &mut NodeClaimDecision) -> bool {
-    let clocks = [
-        (condition::LAUNCHED, LAUNCH_TIMEOUT, "launch_timeout"),
-        (condition::REGISTERED, REGISTRATION_TIMEOUT, "registration_timeout"),
-    ];
-    for (type_, timeout, reason) in clocks {
-        let Some(found) = api::status::find(claim.conditions(), type_).filter(|found| !found.is_true()) else {
-            continue;
-        };
-        let left = time_left(found.last_transition_time.0, timeout, view.now);
-        if left.is_zero() {
-            let message = format!("timed out after {} minutes: {}", timeout.as_secs() / 60, found.message);
-            decision.steps = vec![
-                Operation::Note(Event::warning(ObjectReference::to(claim), reason::LAUNCH_FAILED, message)),
-                delete(claim),
-            ];
-            decision.disrupted = Some(reason);
-            decision.registration = Some(failure(claim, found));
-            return true;
-        }
-        decision.wake(left);
-    }
-    false
-}
-
-/// Returns the cause of a failed launch: EC2's reason without a launch, else the missing registration.
-fn failure(claim: &NodeClaim, launched: &api::Condition) -> Registration {
-    match claim.is_true(condition::LAUNCHED) {
-        true => Registration::Bad {
-            reason: reason::REGISTRATION_FAILED.to_owned(),
-            message: format!("the node of {} did not register", name(claim)),
-        },
-        false => Registration::Bad { reason: launched.reason.clone(), message: launched.message.clone() },
-    }
 }
 
 /// Returns the rest of `span` since `start`.

@@ -10,7 +10,11 @@ use api::{EC2NodeClass, NodeClaim, NodePool, Quantity, Taint, condition, hash, q
 use jiff::Timestamp;
 
 use crate::reconcile::hashes;
+use crate::state::attempts::launches::BlockedLaunches;
+use crate::state::attempts::replacements::ReplacementHealth;
+use crate::state::class_readiness::ClassReadiness;
 use crate::state::registration_health::RegistrationHealth;
+use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
 use crate::write::writer::{Operation, Target};
 
@@ -29,6 +33,10 @@ pub struct NodePoolView {
     pub daemonsets: Vec<Arc<DaemonSet>>,
     /// Result of the last registrations of its NodeClaims.
     pub registrations: RegistrationHealth,
+    /// Result of its last replacements.
+    pub replacements: ReplacementHealth,
+    /// Pause of launches that keeps pods or missing nodes waiting.
+    pub launches: Option<BlockedLaunches>,
     /// Time of the reconcile.
     pub now: Timestamp,
 }
@@ -53,6 +61,8 @@ pub fn decide(view: &NodePoolView) -> Vec<Operation> {
     check_class(&mut pool, view.class.as_deref(), view.now);
     check_daemonsets(&mut pool, view);
     check_registrations(&mut pool, view);
+    steps.extend(check_replacements(&mut pool, view));
+    steps.extend(check_launches(&mut pool, view));
     let status = pool.status.get_or_insert_default();
     status.resources = resources(view);
     status.nodes = i64::try_from(view.claims.len()).unwrap_or(i64::MAX);
@@ -85,42 +95,16 @@ fn check_disruption(pool: &mut NodePool, now: Timestamp) {
 }
 
 fn check_class(pool: &mut NodePool, class: Option<&EC2NodeClass>, now: Timestamp) {
-    let name = pool.spec.template.spec.node_class_ref.name.clone();
-    let Some(class) = class else {
-        let message =
-            format!("EC2NodeClass {name:?} does not exist: create it or correct spec.template.spec.nodeClassRef");
-        pool.set_false(condition::NODE_CLASS_READY, reason::NODE_CLASS_NOT_FOUND, &message, now);
-        return;
+    const TYPE: &str = condition::NODE_CLASS_READY;
+    match ClassReadiness::new(&pool.spec.template.spec.node_class_ref.name, class) {
+        ClassReadiness::Ready => pool.set_true(TYPE, now),
+        ClassReadiness::Unknown { message } => {
+            pool.set_unknown(TYPE, reason::NODE_CLASS_READINESS_UNKNOWN, &message, now)
+        }
+        ClassReadiness::Missing { message } => pool.set_false(TYPE, reason::NODE_CLASS_NOT_FOUND, &message, now),
+        ClassReadiness::Terminating { message } => pool.set_false(TYPE, reason::NODE_CLASS_TERMINATING, &message, now),
+        ClassReadiness::NotReady { reason, message } => pool.set_false(TYPE, &reason, &message, now),
     };
-    if class.metadata.deletion_timestamp.is_some() {
-        let message = format!("EC2NodeClass {name:?} is being deleted");
-        pool.set_false(condition::NODE_CLASS_READY, reason::NODE_CLASS_TERMINATING, &message, now);
-        return;
-    }
-    match api::status::find(class.conditions(), condition::READY) {
-        Some(ready) if ready.is_true() => {
-            pool.set_true(condition::NODE_CLASS_READY, now);
-        }
-        Some(ready) if ready.is_false() => {
-            pool.set_false(condition::NODE_CLASS_READY, &ready.reason, &faults(class, &ready.message), now);
-        }
-        _ => {
-            let message = format!("EC2NodeClass {name:?} has not been reconciled yet");
-            pool.set_unknown(condition::NODE_CLASS_READY, reason::NODE_CLASS_READINESS_UNKNOWN, &message, now);
-        }
-    }
-}
-
-/// Returns the problems of an EC2NodeClass with their fixes: `Ready` itself only lists the conditions that are not true.
-fn faults(class: &EC2NodeClass, summary: &str) -> String {
-    let causes: Vec<&str> = class
-        .conditions()
-        .iter()
-        .filter(|found| found.is_false() && found.type_ != condition::READY && !found.message.is_empty())
-        .filter(|found| found.reason != reason::DEPENDENCIES_NOT_READY)
-        .map(|found| found.message.as_str())
-        .collect();
-    if causes.is_empty() { summary.to_owned() } else { causes.join("; ") }
 }
 
 /// Reports DaemonSets that do not tolerate the agent's taint on new nodes. Such a DaemonSet starts only after the agent reports
@@ -183,6 +167,56 @@ fn check_registrations(pool: &mut NodePool, view: &NodePoolView) {
         RegistrationHealth::Unknown => {}
     }
     pool.status.get_or_insert_default().node_class_observed_generation = class_generation(view);
+}
+
+/// Sets the condition of replacements, and returns an event if they begin to fail. The status from before a restart remains
+/// until a new result, or a change of NodePool or EC2NodeClass.
+fn check_replacements(pool: &mut NodePool, view: &NodePoolView) -> Option<Operation> {
+    const TYPE: &str = condition::REPLACEMENTS_HEALTHY;
+    match &view.replacements {
+        ReplacementHealth::Failing { failures, until, cause } => {
+            let message = format!(
+                "{failures} replacements in a row were not initialized, the last one was {cause}; disruption commands \
+                 that need one wait until {until}"
+            );
+            return warn(pool, TYPE, reason::REPLACEMENTS_FAILED, &message, view);
+        }
+        ReplacementHealth::Unknown if !is_renewed(view) => {}
+        ReplacementHealth::Unknown | ReplacementHealth::Healthy => drop(pool.clear(TYPE, view.now)),
+    }
+    None
+}
+
+/// Sets the condition of launches while a pause keeps pods waiting, and returns an event if it begins or lasts longer.
+fn check_launches(pool: &mut NodePool, view: &NodePoolView) -> Option<Operation> {
+    const TYPE: &str = condition::LAUNCHES_HEALTHY;
+    let Some(BlockedLaunches { pods, failures, until }) = &view.launches else {
+        pool.clear(TYPE, view.now);
+        return None;
+    };
+    let waiting = match pods {
+        0 => "missing nodes".to_owned(),
+        1 => "1 pod".to_owned(),
+        pods => format!("{pods} pods"),
+    };
+    let message = format!(
+        "{failures} launches in a row gave {waiting} no place, the next one waits until {until}: check taints that other \
+         programs add to new nodes, and events of NodeClaims"
+    );
+    warn(pool, TYPE, reason::LAUNCHES_FAILED, &message, view)
+}
+
+/// Sets a condition to `False`, and returns an event with the same text if the condition changed.
+fn warn(
+    pool: &mut NodePool,
+    type_: &str,
+    reason: &'static str,
+    message: &str,
+    view: &NodePoolView,
+) -> Option<Operation> {
+    let object = ObjectReference::to(view.pool.as_ref());
+    let changed = pool.set_false(type_, reason, message, view.now);
+    changed.then(|| Operation::Note(Event::warning(object, reason, message.to_owned())))
 }
 
 /// Returns the total of all NodeClaims of the NodePool: the node's capacity once it has registered, the NodeClaim's before.

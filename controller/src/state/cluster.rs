@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::provision::batcher::PlanTrigger;
 use crate::reconcile::queue::Queue;
 use crate::reconcile::work::{Triggers, WorkItem};
+use crate::state::attempts::launches::LaunchAttempts;
+use crate::state::attempts::replacements::Replacements;
 use crate::state::index::Index;
 use crate::state::pod_decisions::PodDecisions;
 use crate::write::events::EventRecorder;
@@ -23,6 +25,10 @@ pub struct Cluster {
     pub notes: EventRecorder,
     /// Decisions of plans about pending pods.
     pub decisions: PodDecisions,
+    /// Launches whose result is open, and those that gave pods no place.
+    pub launches: Mutex<LaunchAttempts>,
+    /// Results of replacements.
+    pub replacements: Replacements,
     plan: UnboundedSender<PlanTrigger>,
     clock: Clock,
 }
@@ -41,7 +47,16 @@ impl Cluster {
     #[must_use]
     pub fn with_clock(plan: UnboundedSender<PlanTrigger>, notes: EventRecorder, clock: Clock) -> Arc<Self> {
         let decisions = PodDecisions::new(clock());
-        Arc::new(Self { index: RwLock::default(), queue: Queue::default(), notes, decisions, plan, clock })
+        Arc::new(Self {
+            index: RwLock::default(),
+            queue: Queue::default(),
+            notes,
+            decisions,
+            launches: Mutex::default(),
+            replacements: Replacements::default(),
+            plan,
+            clock,
+        })
     }
 
     /// Returns the current time.

@@ -2,6 +2,7 @@
 //!
 //! Tests add objects directly; nothing here does I/O.
 
+mod commands;
 mod context;
 mod lookup;
 mod shared;
@@ -182,6 +183,12 @@ impl Index {
         self.waiting_pod(uid).is_some()
     }
 
+    /// Returns the pods that have no node yet: those that kube-scheduler refused, and those that it has not tried.
+    pub fn pending_pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        let keys = self.waiting.values().chain(self.awaiting_scheduler.values());
+        keys.filter_map(|key| self.pods.get(key))
+    }
+
     /// Reports whether kube-scheduler has refused any pod.
     #[must_use]
     pub fn has_waiting_pods(&self) -> bool {
@@ -260,12 +267,6 @@ impl Index {
     #[must_use]
     pub fn pool_of(&self, claim: &NodeClaim) -> Option<&Arc<NodePool>> {
         self.pools.get(claim.nodepool())
-    }
-
-    /// Returns the command in progress that disrupts the NodeClaim or that created it; see [`api::annotation::REPLACED_BY`].
-    #[must_use]
-    pub fn move_of<'a>(&'a self, claim: &'a NodeClaim) -> Option<&'a str> {
-        claim.replaced_by().or_else(|| claim.replaces().find_map(|name| self.claims.get(name)?.replaced_by()))
     }
 
     /// Returns the NodeClaims of a NodePool, in the order of their names.

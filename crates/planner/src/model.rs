@@ -18,7 +18,9 @@ pub use offer::Offer;
 pub use pod::{
     Daemon, Effect, HostPort, NodePreference, Pod, PodShape, Taint, Toleration, TolerationOperator, VolumeNeed,
 };
-pub use pool::{Budgets, ConsolidationPolicy, Disruption, MinimumSavings, Packing, Pool, Utilization};
+pub use pool::{
+    Budgets, ConsolidationPolicy, Disruption, LaunchPause, MinimumSavings, Packing, Pool, ReplacementState, Utilization,
+};
 pub use requirements::{Operator, Requirement, Requirements, ValueSet};
 pub use resources::Resources;
 pub use sizing::{ContainerSize, NotResizable, PodUtilization, RestoredRequests, Size, Sizing};

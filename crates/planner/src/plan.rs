@@ -250,6 +250,13 @@ pub enum UnschedulableReason {
     },
     /// Only spot is available, and the pod belongs to the base of its workload, which never runs on spot.
     SpotOnly,
+    /// Nodes that the NodePool launched for the pod came up without taking the pod, or the launches failed.
+    Paused {
+        /// Number of attempts that failed in a row; 0 while the first one is not decided.
+        failures: u32,
+        /// Milliseconds until the next launch.
+        remaining: i64,
+    },
     /// Every type is excluded.
     Types(TypesMismatch),
 }
@@ -329,6 +336,7 @@ impl UnschedulableReason {
             Self::MinValues { .. } => 3,
             Self::Topology { .. } => 4,
             Self::Limit { .. } => 5,
+            Self::Paused { .. } => 6,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{BoundPod, Millis, NodeVerdict, Plan, PodVerdict, Snapshot, packing, payback, rotation};
+use crate::{BoundPod, Millis, NodeVerdict, Plan, PodVerdict, ReplacementState, Snapshot, packing, payback, rotation};
 
 /// Maximum validity of a cached plan, in milliseconds.
 const LONGEST: i64 = 300_000;
@@ -97,7 +97,15 @@ fn moments(snapshot: &Snapshot) -> impl Iterator<Item = Millis> {
         let own = own.into_iter().flatten().chain(node.pods.iter().filter_map(moment_of_pod));
         own.chain(node.claim.iter().flat_map(|_| payback::moments(node.created)))
     });
-    of_nodes.chain(snapshot.resting.values().copied())
+    let of_pools = snapshot.pools.iter().flat_map(|pool| {
+        let until = match pool.replacements {
+            ReplacementState::Paused { until, .. } => Some(until),
+            _ => None,
+        };
+        until.into_iter().chain(pool.paused_until)
+    });
+    let of_shapes = snapshot.shapes.iter().flat_map(|shape| shape.paused.iter().map(|pause| pause.until));
+    of_nodes.chain(snapshot.resting.values().copied()).chain(of_pools).chain(of_shapes)
 }
 
 fn moment_of_pod(pod: &BoundPod) -> Option<Millis> {

@@ -39,7 +39,7 @@ pub(crate) use topology::KnownDomains;
 use crate::{Nomination, PlacementReason, Plan, Pod, PodVerdict, Resources, Snapshot};
 
 use capacity::Capacity;
-use capacity::node_template::NodeTemplates;
+use capacity::node_template::{NodeTemplates, TemplateId};
 use capacity::pool_template;
 use daemon_overhead::{DaemonOverhead, begin_daemons, note_limits};
 use demand::bound_pods::BoundPods;
@@ -252,6 +252,12 @@ impl<'a> Solver<'a> {
 
     fn next_site(&self) -> Domain {
         Domain::try_from(self.problem.snapshot.nodes.len() + self.new_nodes.list.len()).unwrap_or(Domain::MAX)
+    }
+
+    /// Reports whether the NodePool of a template launches no node for pods of the shape now.
+    fn is_paused(&self, template: TemplateId, shape: usize) -> bool {
+        let pool = &self.capacity.templates.pool_template_of(template).pool.name;
+        self.problem.demands[shape].shape.pause_in(pool).is_some()
     }
 
     /// Returns the place of a pod, if it has one.

@@ -16,7 +16,7 @@ use crate::pods::records::Records;
 use crate::pods::selection::PodSelection;
 use crate::pods::single_claims::SingleClaims;
 use crate::pods::volumes::Storage;
-use crate::pods::{daemons, idle_budgets, terms};
+use crate::pods::{daemons, idle_budgets, pauses, terms};
 use crate::{Input, Problem, SnapshotResult, buffers, millis, nodes, pools};
 
 /// Results of earlier translations, each with its source objects. The cache makes the next translation faster and never changes
@@ -68,7 +68,8 @@ impl SnapshotCache {
         let mut selection = self.select_pods(input, &machines);
         buffer_pods.into_iter().for_each(|pods| pods.add_pods(&mut selection));
         let single_claims = selection.single_claims();
-        let (shapes, pods, ignored) = selection.finish();
+        let (mut shapes, mut pods, ignored) = selection.finish();
+        pauses::pause_launches(&input.delays, &mut shapes, &mut pods);
         let snapshot = Snapshot {
             now: millis(input.now),
             seed: input.seed,

@@ -1,5 +1,7 @@
 //! Input of a snapshot.
 
+mod delays;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -11,6 +13,8 @@ use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::{Catalogue, MinValuesPolicy, Policy, PreferencePolicy};
+
+pub use delays::{Delays, FailedReplacements};
 
 /// Minimum age of an object before the absence of its counterpart is a problem.
 const SETTLED: SignedDuration = SignedDuration::from_mins(10);
@@ -71,6 +75,8 @@ pub struct Input<'a> {
     pub nominated_until: BTreeMap<String, Timestamp>,
     /// Times since which EC2's status checks of instances fail, by instance id.
     pub impaired: BTreeMap<String, Timestamp>,
+    /// Delays after attempts that failed; empty without a running controller.
+    pub delays: Delays,
     /// Limits and policies of the planner.
     pub settings: Settings,
 }
@@ -145,6 +151,7 @@ impl Input<'_> {
             nominations: Vec::new(),
             nominated_until: BTreeMap::new(),
             impaired: BTreeMap::new(),
+            delays: Delays::default(),
             settings: Settings::default(),
         }
     }

@@ -25,7 +25,7 @@ use planner::{Millis, Snapshot};
 
 pub use buffers::{BufferError, BufferSize, BufferState, Provisioning, provisioning};
 pub use cache::SnapshotCache;
-pub use input::{Input, Settings};
+pub use input::{Delays, FailedReplacements, Input, Settings};
 pub use nodes::{node_usage, sizing, unhealthy};
 pub use overlays::{Overlaid, OverlayError, OverlayVerdict};
 pub use pods::ignored::{Ignored, IgnoredReason, VolumeError};

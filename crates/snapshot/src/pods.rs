@@ -5,6 +5,7 @@ pub(crate) mod capacity_splits;
 pub(crate) mod daemons;
 pub(crate) mod idle_budgets;
 pub(crate) mod ignored;
+pub(crate) mod pauses;
 pub(crate) mod records;
 pub(crate) mod selection;
 pub(crate) mod shapes;

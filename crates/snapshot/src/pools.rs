@@ -1,6 +1,7 @@
 //! NodePools that can be used now, with the resources that their nodes take from the limits.
 
 mod budgets;
+mod replacements;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use planner::{ConsolidationPolicy, Disruption, MicroDollars, MinimumSavings, Pac
 
 use crate::catalogues::Catalogues;
 use crate::nodes::CachedNode;
-use crate::{Input, Problem, quantities, requirements, taints};
+use crate::{Input, Problem, millis, quantities, requirements, taints};
+use replacements::OpenReplacements;
 
 /// The nodes of one NodePool.
 type NodesOfPool<'a> = Vec<&'a CachedNode>;
@@ -26,11 +28,13 @@ pub(crate) fn translate(
     for kept in nodes {
         by_pool.entry(kept.node.pool.as_deref().unwrap_or_default()).or_default().push(kept);
     }
+    let open = OpenReplacements::new(input);
     let usable = input.pools.iter().filter(|pool| is_usable(input, pool));
     let mut pools: Vec<Pool> = usable
         .filter_map(|pool| {
             let own = by_pool.remove(pool.metadata.name.as_deref().unwrap_or_default()).unwrap_or_default();
-            translate_one(input, catalogues, pool, &own, problems)
+            let view = PoolView { pool, own: &own, open: &open };
+            translate_one(input, catalogues, &view, problems)
         })
         .collect();
     pools.sort_by(|one, other| one.name.cmp(&other.name));
@@ -45,13 +49,20 @@ pub(crate) fn is_usable(input: &Input<'_>, pool: &NodePool) -> bool {
     is_live && served && status::is_true(conditions, condition::READY)
 }
 
+/// NodePool with the objects that its translation depends on.
+struct PoolView<'a> {
+    pool: &'a NodePool,
+    own: &'a NodesOfPool<'a>,
+    open: &'a OpenReplacements<'a>,
+}
+
 fn translate_one(
     input: &Input<'_>,
     catalogues: &Catalogues,
-    pool: &NodePool,
-    own: &NodesOfPool<'_>,
+    view: &PoolView<'_>,
     problems: &mut Vec<Problem>,
 ) -> Option<Pool> {
+    let PoolView { pool, own, open } = *view;
     let name = pool.metadata.name.clone().unwrap_or_default();
     let template = &pool.spec.template.spec;
     let class = &template.node_class_ref.name;
@@ -61,7 +72,8 @@ fn translate_one(
     };
     let limits = pool.spec.limits.as_ref();
     let limits = limits.map(|limits| quantities::resources(limits, "NodePool", &name, problems));
-    let (usage, running) = usage(own);
+    let is_static = pool.spec.replicas.is_some();
+    let (usage, running) = (usage(own, is_static), own.iter().filter(|kept| is_running(kept)).count());
     Some(Pool {
         weight: pool.spec.weight.unwrap_or_default(),
         catalogue,
@@ -73,7 +85,9 @@ fn translate_one(
         usage,
         disruption: disruption(input, pool, &name, own, problems),
         replicas: pool.spec.replicas.map(|count| u32::try_from(count.max(0)).unwrap_or(u32::MAX)),
-        running,
+        running: u32::try_from(running).unwrap_or(u32::MAX),
+        replacements: open.state(&name, input.delays.replacements.get(&name), input.now),
+        paused_until: input.delays.static_pools.get(&name).map(|until| millis(*until)),
         node_fee: node_fee(pool, &name, problems),
         name,
     })
@@ -99,12 +113,17 @@ pub(crate) fn labels(pool: &NodePool, name: &str) -> BTreeMap<String, String> {
     labels
 }
 
-/// Returns capacity and number of the nodes that are not leaving. A node without an instance counts as its largest possible
-/// type.
-fn usage(own: &NodesOfPool<'_>) -> (Resources, u32) {
+/// Reports whether a node belongs to the NodePool and stays there.
+fn is_running(kept: &CachedNode) -> bool {
+    kept.is_managed() && kept.node.leaving.is_none()
+}
+
+/// Returns the resources that count for the limits. A node without an instance counts as its largest possible type. As in
+/// Karpenter, a leaving node counts for a static NodePool until the node is gone, and not at all for other NodePools.
+fn usage(own: &NodesOfPool<'_>, is_static: bool) -> Resources {
     let mut sum: BTreeMap<&str, i64> = BTreeMap::new();
     let mut count = 0;
-    for kept in own.iter().filter(|kept| kept.is_managed() && kept.node.leaving.is_none()) {
+    for kept in own.iter().filter(|kept| is_running(kept) || is_static && kept.is_managed()) {
         count += 1;
         for (name, amount) in kept.capacity.iter() {
             *sum.entry(name).or_default() += amount;
@@ -112,9 +131,9 @@ fn usage(own: &NodesOfPool<'_>) -> (Resources, u32) {
     }
     let mut usage: Resources = sum.into_iter().collect();
     if count > 0 {
-        usage.set(Resources::NODES, i64::from(count));
+        usage.set(Resources::NODES, count);
     }
-    (usage, count)
+    usage
 }
 
 fn disruption(

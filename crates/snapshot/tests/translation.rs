@@ -5,6 +5,8 @@
 mod buffers;
 #[path = "translation/cache.rs"]
 mod cache;
+#[path = "translation/delays.rs"]
+mod delays;
 #[path = "translation/disruption.rs"]
 mod disruption;
 #[path = "translation/faults.rs"]

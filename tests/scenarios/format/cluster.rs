@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use planner::{
     Budgets, ConsolidationPolicy, Disruption, Drifted, InstanceType, Leaving, MicroDollars, Millis, MinimumSavings,
-    Node, Packing, Pool, Pressure, Resources, Size, Stage, Unhealthy, Usage, Utilization, label,
+    Node, Packing, Pool, Pressure, ReplacementState, Resources, Size, Stage, Unhealthy, Usage, Utilization, label,
 };
 
 use super::NOW;
@@ -57,8 +57,28 @@ pub fn pool(statement: &Statement, catalogue: usize) -> Result<Pool, String> {
         disruption: disruption(statement)?,
         replicas: statement.number("replicas")?,
         running: 0,
+        replacements: replacements(statement)?,
+        paused_until: statement
+            .word("launches-paused-for")
+            .map(values::duration)
+            .transpose()?
+            .map(|it| Millis(NOW + it)),
         node_fee: statement.word("node-fee").map(values::dollars).transpose()?.unwrap_or_default(),
     })
+}
+
+/// Parses the permission of replacements: `replacements one`, `replacements awaiting CLAIM` or `replacements failed N DURATION`.
+fn replacements(statement: &Statement) -> Result<ReplacementState, String> {
+    let Some(words) = statement.get("replacements") else { return Ok(ReplacementState::Allowed) };
+    match words {
+        [one] if one == "one" => Ok(ReplacementState::One),
+        [word, claim] if word == "awaiting" => Ok(ReplacementState::Awaiting { claim: claim.clone() }),
+        [word, count, left] if word == "failed" => Ok(ReplacementState::Paused {
+            failures: count.parse().map_err(|_| "replacements failed wants a number")?,
+            until: Millis(NOW + values::duration(left)?),
+        }),
+        _ => Err(format!("replacements are one, awaiting a claim, or failed N times with a pause, not {words:?}")),
+    }
 }
 
 /// Parses the disruption settings; by default only empty nodes are removed.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use planner::{
-    CapacitySplit, ContainerSize, HostPort, Millis, NodePreference, NotResizable, Operator, PodPreference, PodShape,
-    PodTerm, PodUtilization, Requirement, Resources, RestoredRequests, Selector, Size, Sizing, Spread, VolumeNeed,
+    CapacitySplit, ContainerSize, HostPort, LaunchPause, Millis, NodePreference, NotResizable, Operator, PodPreference,
+    PodShape, PodTerm, PodUtilization, Requirement, Resources, RestoredRequests, Selector, Size, Sizing, Spread,
+    VolumeNeed,
 };
 
 use super::NOW;
@@ -34,7 +35,17 @@ pub fn shape(statement: &Statement, namespace: &str) -> Result<PodShape, String>
         prefers_apart: statement.all("prefers-apart").map(preference).collect::<Result<_, _>>()?,
         ports: statement.get("ports").unwrap_or_default().iter().map(|word| port(word)).collect::<Result<_, _>>()?,
         volumes: volumes(statement).map(|(_, _, words)| volume(words)).collect::<Result<_, _>>()?,
+        paused: statement.all("paused-in").map(pause).collect::<Result<_, _>>()?,
     })
+}
+
+/// Parses `paused-in POOL N DURATION`: the number of failed launches, and the time until the next one.
+fn pause(words: &[String]) -> Result<LaunchPause, String> {
+    let [pool, failures, left] = words else {
+        return Err("paused-in wants a pool, a number and a duration".to_owned());
+    };
+    let failures = failures.parse().map_err(|_| format!("{failures} is not a number"))?;
+    Ok(LaunchPause { pool: pool.clone(), failures, until: Millis(NOW + values::duration(left)?) })
 }
 
 /// Parses `mix web base 2 share 70`. Pods with the same values for the same workload form one group.

@@ -14,7 +14,7 @@ pub struct Statement {
     pub clauses: Vec<(String, Vec<String>)>,
 }
 
-const POD: [&str; 19] = [
+const POD: [&str; 20] = [
     "requests",
     "labels",
     "node-selector",
@@ -33,6 +33,7 @@ const POD: [&str; 19] = [
     "pending-for",
     "nominated",
     "mix",
+    "paused-in",
     "on",
 ];
 
@@ -61,6 +62,8 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
                 "budget-expired",
                 "utilization",
                 "packing",
+                "replacements",
+                "launches-paused-for",
             ]
         }
         "node" => vec![

@@ -5,6 +5,8 @@ use cloud::Cloud;
 use cloud::fake::settings;
 use cloud::nodeclass::{ResolutionCache, fetch, queries, resolve};
 use controller::capacity::offerings::Offerings;
+use controller::reconcile::work::Triggers;
+use controller::state::cluster::Cluster;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -36,6 +38,15 @@ pub fn claim(number: u64, requirements: &[Value]) -> Value {
             "expireAfter": "Never",
         },
     })
+}
+
+/// Adds the EC2NodeClass to the index, without a reconcile.
+pub fn index(cluster: &Cluster) {
+    let class: EC2NodeClass = serde_json::from_value(default_class()).unwrap();
+    cluster.change(|index| {
+        drop(index.apply(class, cluster.now(), false));
+        Triggers::default()
+    });
 }
 
 /// Resolves the EC2NodeClass with this cloud and adds it to the offerings, without an object in the cluster.

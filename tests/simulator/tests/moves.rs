@@ -10,6 +10,8 @@ mod budgets;
 mod check;
 #[path = "moves/crashes.rs"]
 mod crashes;
+#[path = "moves/failures.rs"]
+mod failures;
 #[path = "moves/interruptions.rs"]
 mod interruptions;
 #[path = "moves/objections.rs"]

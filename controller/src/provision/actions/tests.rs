@@ -9,8 +9,9 @@ use planner::{
 use serde_json::json;
 use snapshot::SnapshotResult;
 
-use super::{PlanActions, from_plan};
+use super::{PlanActions, PlannedClaim, from_plan};
 use crate::fixture::{class, node, pod, pool, words};
+use crate::state::attempts::launches::PodGroup;
 use crate::state::index::Index;
 
 /// Returns the pending pod `default/web`, optionally as capacity of a buffer under the same pod name.
@@ -76,13 +77,15 @@ fn from_plan_reports_nominations_and_dropped_preferences() {
         assert_eq!(outcome.nominations["node-1"], ["pod-uid"]);
     }
     let outcome = outcome(false, PodVerdict::Launch { launch: 0, why: PlacementReason::Opened, dropped: spread() });
-    let name = outcome.launches[0].0.metadata.name.clone().unwrap_or_default();
+    let name = outcome.launches[0].claim.metadata.name.clone().unwrap_or_default();
     let [(reason::NOMINATED, message)] = published(&outcome)[..] else { panic!("{:?}", outcome.notes) };
     assert!(
         message.starts_with(&format!("Pod should schedule on: nodeclaim/{name}; dropped: ScheduleAnyway spread")),
         "{message}"
     );
-    assert_eq!(outcome.launches[0].1, ["pod-uid"]);
+    assert_eq!(outcome.launches[0].pods, ["pod-uid"]);
+    let group = PodGroup::Controller("pod-uid".to_owned());
+    assert_eq!(outcome.launches[0].groups, [(group, ["pod-uid".to_owned()].into())].into());
 }
 
 #[test]
@@ -97,7 +100,9 @@ fn from_plan_launches_buffer_capacity_without_events() {
         assert_eq!(seen.notes.len(), 1, "{verdict}");
         let outcome = outcome(true, verdict);
         assert_eq!(outcome.launches.len(), launches);
-        assert!(outcome.launches.iter().all(|(_, pods)| pods.is_empty()));
+        assert!(outcome.launches.iter().all(|planned| planned.pods.is_empty()));
+        let group = PodGroup::Buffer("default/spare".to_owned());
+        assert!(outcome.launches.iter().all(|planned| planned.groups.contains_key(&group)));
         assert!(outcome.notes.is_empty() && outcome.nominations.is_empty(), "{:?}", outcome.notes);
         assert_eq!(outcome.unschedulable, 0);
     }
@@ -207,11 +212,13 @@ fn moving(begin: &[usize]) -> PlanActions {
 fn from_plan_launches_replacements_when_their_command_begins() {
     let waits = moving(&[]);
     assert!(waits.orders.is_empty());
-    let [(provisioned, pods)] = waits.launches.as_slice() else { panic!("{:?}", waits.launches) };
+    let [PlannedClaim { claim: provisioned, pods, .. }] = waits.launches.as_slice() else {
+        panic!("{:?}", waits.launches)
+    };
     assert_eq!(pods, &["pod-uid"], "pods that wait get their node, whatever the moves do");
     let begins = moving(&[0]);
     assert_eq!(begins.launches.len(), 1);
-    assert_eq!(begins.launches[0].0.metadata.name, provisioned.metadata.name);
+    assert_eq!(begins.launches[0].claim.metadata.name, provisioned.metadata.name);
     let [order] = begins.orders.as_slice() else { panic!("{:?}", begins.orders) };
     let new = order.replacements[0].metadata.name.clone().unwrap_or_default();
     assert_ne!(Some(&new), provisioned.metadata.name.as_ref());

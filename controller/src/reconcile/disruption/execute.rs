@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use api::NodeClaim;
 use daemon::metric::Metrics;
 use parking_lot::Mutex;
 
@@ -39,6 +40,7 @@ impl Disruptor {
             self.cluster.queue.add(WorkItem::Move(id));
         }
         if let Err(error) = outcome {
+            self.record_rejected(order, &error);
             let error = daemon::error::chain(&error);
             for claim in &order.claims {
                 tracing::warn!(
@@ -91,10 +93,35 @@ impl Disruptor {
         self.writer.run_all(decision.steps).await?;
         match &decision.end {
             Some(CommandEnd::Done { kind, claims }) => counters::move_done(&self.metrics, kind, claims),
-            Some(CommandEnd::RolledBack { kind, why, unready }) => self.rolled_back(id, kind, why, *unready),
+            Some(CommandEnd::RolledBack { kind, why, unready, late }) => {
+                self.record_late(late, why);
+                self.rolled_back(id, kind, why, *unready);
+            }
             None => {}
         }
         Ok(decision.after.map_or(QueueAction::Wait, QueueAction::After))
+    }
+
+    /// Records replacements that the API server rejects for a reason that lasts. The next plan may repeat a start that only
+    /// conflicted with another change.
+    fn record_rejected(&self, order: &DisruptionCommand, error: &WriteError) {
+        if !matches!(error.status(), Some(400 | 403 | 422)) {
+            return;
+        }
+        let (cause, now) = (daemon::error::chain(error), self.cluster.now());
+        for claim in &order.replacements {
+            self.cluster.read(|index| self.cluster.replacements.fail(index, claim, &cause, now));
+            self.cluster.queue.add(WorkItem::Pool(claim.nodepool().to_owned()));
+        }
+    }
+
+    /// Records replacements that were not initialized in time, which delays further commands in their NodePools.
+    fn record_late(&self, late: &[Arc<NodeClaim>], why: &str) {
+        for claim in late {
+            let (history, now) = (&self.cluster.replacements, self.cluster.now());
+            self.cluster.read(|index| history.fail(index, claim, why, now));
+            self.cluster.queue.add(WorkItem::Pool(claim.nodepool().to_owned()));
+        }
     }
 
     fn rolled_back(&self, id: &str, kind: &CommandKind, why: &str, unready: usize) {

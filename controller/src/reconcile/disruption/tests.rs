@@ -331,6 +331,20 @@ fn patience_grows_with_queued_claims_within_bounds() {
     }
 }
 
+/// Only a replacement that had its time failed: another cause says nothing about the NodePool of the replacements.
+#[test]
+fn decide_names_late_replacements_only_after_the_timeout() {
+    let late = |fixture: &Fixture| match fixture.decide().end {
+        Some(CommandEnd::RolledBack { late, .. }) => late.iter().map(|claim| claim.name_any()).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    let mut fixture = failed_command(true);
+    assert_eq!(late(&fixture), ["new-1", "new-2"]);
+    fixture.initialize("new-1");
+    assert_eq!(late(&fixture), ["new-2"]);
+    assert_eq!(late(&failed_command(false)), [] as [String; 0]);
+}
+
 #[test]
 fn decide_completes_when_replacements_are_ready_late() {
     let mut fixture = Fixture::settled();

@@ -4,13 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::objects::Node;
-use api::{condition, label, reason, taint};
+use api::{annotation, condition, label, reason, taint};
 use serde_json::{Value, json};
 
-use super::{CapacityType, GateLimit, InstanceState, NodeClaimDecision, NodeClaimView, Scope, asks, decide};
+use super::{
+    CapacityType, GateLimit, InstanceState, NodeClaimDecision, NodeClaimView, ReplacementResult, ReplacementView,
+    Scope, asks, decide,
+};
 use crate::fixture::{at, body, claim, condition as cond, merge, node, pod, pool, status, words, written};
 use crate::informer::interruption::{Notice, NoticeKind};
 use crate::reconcile::work::WorkItem;
+use crate::state::class_readiness::ClassReadiness;
 use crate::write::writer::Operation;
 
 /// Returns the view of the NodeClaim this many seconds after its creation.
@@ -23,6 +27,8 @@ fn claim_view(change: &Value, nodes: &[Value], seconds: i64) -> NodeClaimView {
         instance: InstanceState::Unknown,
         last_pod_event: None,
         gates: None,
+        class: ClassReadiness::Ready,
+        replacement: None,
         notice: None,
         now: at(seconds),
     }
@@ -82,6 +88,78 @@ fn decide_enqueues_the_launch_by_token_or_gathers_old_claims() {
     ];
     for (change, seconds, work) in rows {
         assert_eq!(decide(&claim_view(&change, &[], seconds)).work, work, "{change} after {seconds} s");
+    }
+}
+
+/// A NodeClaim without an instance is deleted as soon as its EC2NodeClass is certain to launch nothing. A launched one stays.
+#[test]
+fn decide_deletes_unlaunched_claims_when_the_class_is_not_ready() {
+    let tokenless = json!({"metadata": {"annotations": null}});
+    let message = "no subnet matches".to_owned();
+    let missing = ClassReadiness::Missing { message: message.clone() };
+    let unready = ClassReadiness::NotReady { reason: "UnhealthyDependents".to_owned(), message: message.clone() };
+    let unknown = ClassReadiness::Unknown { message };
+    let deleted = |reason: &str| vec![format!("event {reason}"), "delete claim default-1 (claim-uid)".to_owned()];
+    let rows = [
+        ("missing", &tokenless, missing.clone(), Some(deleted(reason::NODE_CLASS_NOT_FOUND))),
+        ("not ready", &tokenless, unready.clone(), Some(deleted(reason::NODE_CLASS_NOT_READY))),
+        ("not known yet", &tokenless, unknown, None),
+        ("launch in progress", &json!({}), unready.clone(), None),
+        ("launched", &launched(), missing, None),
+        ("in use", &registered("True"), unready, None),
+    ];
+    for (what, change, class, expected) in rows {
+        let decision = decide(&NodeClaimView { class, ..claim_view(change, &[], 250) });
+        let steps = words(&decision.steps);
+        let deletes = steps.iter().any(|step| step.starts_with("delete"));
+        assert_eq!(deletes.then_some(steps), expected, "{what}");
+        assert_eq!(decision.disrupted.is_some(), expected.is_some(), "{what}");
+    }
+}
+
+/// The event names the EC2NodeClass when the launch was never tried.
+#[test]
+fn launch_timeout_reports_the_class_without_an_attempt() {
+    let tokenless = json!({"metadata": {"annotations": null}});
+    let message = |class| {
+        let decision = decide(&NodeClaimView { class, ..claim_view(&tokenless, &[], 300) });
+        match &decision.steps[0] {
+            Operation::Note(note) => note.message().to_owned(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let unknown = ClassReadiness::Unknown { message: "not reconciled yet".to_owned() };
+    assert_eq!(message(unknown), "timed out after 5 minutes: not reconciled yet");
+    assert!(message(ClassReadiness::Ready).contains(r#"EC2NodeClass "default" and its instance types are not loaded"#));
+}
+
+/// A replacement whose command was rolled back is deleted 15 minutes after its registration, unless pods run there.
+#[test]
+fn decide_deletes_abandoned_replacements_that_stay_uninitialized() {
+    let view = |awaited, in_use, seconds| {
+        let replaces = json!({"metadata": {"annotations": {annotation::REPLACES: "old-1"}}});
+        let change = merged(&[registered("Unknown"), replaces]);
+        let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+        let view = claim_view(&change, &[not_ready], seconds);
+        NodeClaimView { replacement: Some(ReplacementView { awaited, in_use }), ..view }
+    };
+    let rows = [
+        ("in time", view(false, false, 899), false),
+        ("late", view(false, false, 900), true),
+        ("late, but a command waits", view(true, false, 5000), false),
+        ("late, but pods run there", view(false, true, 5000), false),
+    ];
+    for (what, view, deleted) in rows {
+        let decision = decide(&view);
+        assert_eq!(
+            words(&decision.steps).contains(&"delete claim default-1 (claim-uid)".to_owned()),
+            deleted,
+            "{what}"
+        );
+        let failed = matches!(decision.replacement_result(&view.claim), Some(ReplacementResult::Failed { .. }));
+        assert_eq!(failed, deleted, "{what}");
+        assert_eq!(decision.disrupted, deleted.then_some("initialization_timeout"), "{what}");
+        assert_eq!(decision.after.is_some(), !deleted, "{what}");
     }
 }
 
@@ -559,6 +637,6 @@ fn decide_deletes_no_claim_when_the_clock_is_set_back() {
     let conditions = [cond(condition::LAUNCHED, "True", 240), cond(condition::REGISTERED, "Unknown", 240)];
     let decision = decide(&claim_view(&status(&conditions), &[], 10));
     assert_eq!(decision.disrupted, None);
-    assert_eq!(decision.after, Some(super::REGISTRATION_TIMEOUT), "its whole time again, and no more");
+    assert_eq!(decision.after, Some(super::timeouts::REGISTRATION_TIMEOUT), "its whole time again, and no more");
     assert!(words(&decision.steps).iter().all(|step| !step.starts_with("delete")), "{:?}", words(&decision.steps));
 }

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 use super::{NodePoolView, decide, is_renewed};
 use crate::fixture::{at, body, claim, class, condition as cond, merge, node, pool, words, written};
+use crate::state::attempts::launches::BlockedLaunches;
+use crate::state::attempts::replacements::ReplacementHealth;
 use crate::state::registration_health::RegistrationHealth;
 
 fn pool_view(change: &Value) -> NodePoolView {
@@ -16,6 +18,8 @@ fn pool_view(change: &Value) -> NodePoolView {
         claims: Vec::new(),
         daemonsets: Vec::new(),
         registrations: RegistrationHealth::Unknown,
+        replacements: ReplacementHealth::Unknown,
+        launches: None,
         now: at(60),
     }
 }
@@ -175,6 +179,44 @@ fn decide_reports_daemonsets_when_they_lack_the_toleration() {
         assert!(!message.contains("tolerant;") && !message.contains("precise"), "{message}");
         assert_eq!(written(&steps, condition::READY).unwrap().0, "True", "a warning stops nothing");
     }
+}
+
+/// The event has the text of the condition, and comes once.
+#[test]
+fn decide_reports_replacements_while_they_fail() {
+    let cause = "default-7: the node of default-7 did not register".to_owned();
+    let failing = ReplacementHealth::Failing { failures: 2, until: at(1200), cause };
+    let view = NodePoolView { replacements: failing, ..pool_view(&hashed()) };
+    let steps = decide(&view);
+    assert_eq!(words(&steps), ["event ReplacementsFailed", "status of pool default"]);
+    let (status, reason, message) = written(&steps, condition::REPLACEMENTS_HEALTHY).unwrap();
+    assert_eq!((status.as_str(), reason.as_str()), ("False", reason::REPLACEMENTS_FAILED));
+    assert!(message.contains("2 replacements in a row") && message.contains("did not register"), "{message}");
+    assert_eq!(written(&steps, condition::READY).unwrap().0, "True", "the NodePool continues to launch");
+    let mut known = pool(&hashed()).as_ref().clone();
+    known.status = serde_json::from_value(body(&steps[1..])["status"].clone()).unwrap();
+    let again =
+        |replacements| decide(&NodePoolView { pool: Arc::new(known.clone()), replacements, ..pool_view(&json!({})) });
+    assert!(again(view.replacements).is_empty());
+    assert!(again(ReplacementHealth::Unknown).is_empty(), "a restart does not end the condition");
+    let healthy = again(ReplacementHealth::Healthy);
+    assert_eq!(words(&healthy), ["status of pool default"]);
+    assert_eq!(written(&healthy, condition::REPLACEMENTS_HEALTHY), None);
+}
+
+#[test]
+fn decide_reports_launches_while_pods_wait() {
+    let rows = [(0, "gave missing nodes no place"), (1, "gave 1 pod no place"), (2, "gave 2 pods no place")];
+    for (pods, part) in rows {
+        let launches = Some(BlockedLaunches { pods, failures: 3, until: at(100) });
+        let steps = decide(&NodePoolView { launches, ..pool_view(&hashed()) });
+        assert_eq!(words(&steps), ["event LaunchesFailed", "status of pool default"]);
+        let (status, reason, message) = written(&steps, condition::LAUNCHES_HEALTHY).unwrap();
+        assert_eq!((status.as_str(), reason.as_str()), ("False", reason::LAUNCHES_FAILED));
+        assert!(message.contains(part) && message.contains("2026-03-01T12:01:40Z"), "{message}");
+    }
+    let steps = decide(&pool_view(&hashed()));
+    assert_eq!(written(&steps, condition::LAUNCHES_HEALTHY), None);
 }
 
 /// The node's capacity counts once it exists, the NodeClaim's before. A NodeClaim without both counts as a node without

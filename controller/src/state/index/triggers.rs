@@ -370,6 +370,9 @@ impl Indexed for EC2NodeClass {
         let name = after.or(before).map(key_of).unwrap_or_default();
         let pools = index.pools.values().filter(|pool| pool.spec.template.spec.node_class_ref.name == name);
         let mut work: Vec<WorkItem> = pools.map(|pool| WorkItem::Pool(key_of(pool.as_ref()))).collect();
+        // NodeClaims without an instance are deleted when the EC2NodeClass cannot launch.
+        let unlaunched = index.claims_of_class(&name).filter(|claim| !claim.is_true(condition::LAUNCHED));
+        work.extend(unlaunched.map(|claim| WorkItem::Claim(key_of(claim.as_ref()))));
         work.push(WorkItem::Class(name));
         Triggers { work, ..Triggers::default() }
     }

@@ -79,6 +79,10 @@ pub const POD_RESIZE_PENDING: &str = "PodResizePending";
 pub const DAEMONSETS_TOLERATE_AGENT_TAINT: &str = "kerf.sh/DaemonSetsTolerateAgentTaint";
 /// NodePool: all of its disruption settings are valid. Present only if one is not.
 pub const DISRUPTION_VALID: &str = "kerf.sh/DisruptionValid";
+/// NodePool: its replacements are initialized. Present only while they fail.
+pub const REPLACEMENTS_HEALTHY: &str = "kerf.sh/ReplacementsHealthy";
+/// NodePool: its launches give pods a place. Present only while a pause keeps pods waiting.
+pub const LAUNCHES_HEALTHY: &str = "kerf.sh/LaunchesHealthy";
 /// Pod: a disruption is about to end the pod.
 pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
 

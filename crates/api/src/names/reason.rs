@@ -145,6 +145,12 @@ pub const METADATA_FAILS: &str = "MetadataFails";
 
 /// NodeClaim, and event on it: the gates of its node stayed closed for too long, so the node is replaced.
 pub const GATE_TIMEOUT: &str = "GateTimeout";
+/// NodeClaim, and event on it: a replacement whose command was rolled back was not initialized in time, so it is deleted.
+pub const INITIALIZATION_TIMEOUT: &str = "InitializationTimeout";
+/// NodePool, and event on it: replacements were not initialized, so that disruption commands wait.
+pub const REPLACEMENTS_FAILED: &str = "ReplacementsFailed";
+/// NodePool, and event on it: launches gave pods no place, so that the next launch waits.
+pub const LAUNCHES_FAILED: &str = "LaunchesFailed";
 /// Agent: every gate is open.
 pub const GATES_OPEN: &str = "GatesOpen";
 

@@ -8,7 +8,8 @@ mod utilization_limits;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    CommandReason, Destination, Launch, Node, NodeVerdict, Plan, PlannedCommand, PodVerdict, Pool, Snapshot, Stage,
+    CommandReason, Destination, Launch, Node, NodeVerdict, Plan, PlannedCommand, PodVerdict, Pool, ReplacementState,
+    Snapshot, Stage,
 };
 
 use super::{Findings, InFlightNodes};
@@ -36,6 +37,7 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlight
         view.successors(it, findings);
         view.money(it, findings);
     }
+    view.permits(findings);
     view.launches(findings);
     view.reported(findings);
     utilization_limits::check(snapshot, plan, findings);
@@ -247,6 +249,26 @@ impl<'a> CommandContext<'a> {
             had.iter().filter(|it| it.capacity_type == tier).map(|it| it.price.0).max()
         };
         in_flight_node.positions(&launch.instance_types).into_iter().filter_map(worst).max()
+    }
+
+    /// Checks that no command launches where replacements failed, and that one command at a time tries again.
+    fn permits(&self, findings: &mut Findings) {
+        for pool in &self.snapshot.pools {
+            let launches = |it: &&PlannedCommand| {
+                it.replacements
+                    .iter()
+                    .any(|position| self.plan.launches.get(*position).is_some_and(|it| it.pool == pool.name))
+            };
+            let commands = self.plan.moves.iter().filter(launches).count();
+            let most = match pool.replacements {
+                ReplacementState::Allowed => usize::MAX,
+                ReplacementState::One => 1,
+                ReplacementState::Awaiting { .. } | ReplacementState::Paused { .. } => 0,
+            };
+            findings.expect(commands <= most, &format!("pool {}", pool.name), || {
+                format!("launches replacements for {commands} moves, allowed are {most}")
+            });
+        }
     }
 
     /// Checks that every replacement belongs to one command.

@@ -43,6 +43,7 @@ struct CheckedLaunch<'a> {
 impl<'a> CheckedLaunch<'a> {
     fn check(&self, findings: &mut Findings) {
         self.form(findings);
+        self.pauses(findings);
         self.contradictions(findings);
         self.taints(findings);
         let listed = self.listed(findings);
@@ -74,6 +75,15 @@ impl<'a> CheckedLaunch<'a> {
             }
         }
         listed
+    }
+
+    /// Checks that the launch respects the pauses of its pods, and that of its static NodePool.
+    fn pauses(&self, findings: &mut Findings) {
+        let mut shapes = self.shapes.iter().map(|shape| &self.snapshot.shapes[*shape]);
+        let paused = shapes.any(|shape| shape.pause_in(&self.pool.name).is_some());
+        findings.expect(!paused, &self.subject, || "is made for pods whose launches are paused".to_owned());
+        let replica = self.launch.purpose == Purpose::Static && self.pool.paused_until.is_some();
+        findings.expect(!replica, &self.subject, || "is made for a static pool whose launches are paused".to_owned());
     }
 
     fn form(&self, findings: &mut Findings) {

@@ -1,5 +1,7 @@
 //! Disruption commands while they are collected: trials in the simulation, accepted commands, and the verdict of every node.
 
+mod replacement_permits;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -9,6 +11,8 @@ use crate::{
     BoundPod, CommandCause, CommandReason, Destination, DisruptedNode, Launch, MicroDollars, Millis, Node, NodeVerdict,
     PlannedCommand, Relocation, Size,
 };
+
+use replacement_permits::ReplacementPermits;
 
 use super::independent_parts::{self, IndependentPart};
 use super::remaining_budgets::RemainingBudgets;
@@ -26,6 +30,7 @@ pub(super) struct DisruptionPlan<'a> {
     savings: &'a SavingsRules<'a>,
     relocator: Relocator<'a>,
     budgets: RemainingBudgets<'a>,
+    permits: ReplacementPermits<'a>,
     moves: Vec<PlannedCommand>,
     verdicts: BTreeMap<Position, NodeVerdict>,
     /// Nodes to which commands move pods.
@@ -67,7 +72,8 @@ impl<'a> DisruptionPlan<'a> {
         let leaving = simulation.snapshot.nodes.iter().filter(|node| node.leaving.is_some());
         let disturbed =
             leaving.flat_map(|node| protected_workloads(node)).map(|(_, workload)| Arc::clone(workload)).collect();
-        Self { simulation, savings, relocator, budgets, moves, verdicts, expecting, disturbed }
+        let permits = ReplacementPermits::new(&simulation.snapshot);
+        Self { simulation, savings, relocator, budgets, permits, moves, verdicts, expecting, disturbed }
     }
 
     pub(super) fn node(&self, position: Position) -> &'a Node {
@@ -369,6 +375,10 @@ impl<'a> DisruptionPlan<'a> {
         outcome: RelocationOutcome,
         saved: Option<i64>,
     ) -> Result<(), NodeVerdict> {
+        if let Some(refusal) = self.permits.refusal(&outcome.launches) {
+            self.relocator.undo();
+            return Err(refusal);
+        }
         let kept = self.relocator.keep(outcome.launches.clone());
         kept.map_err(|obstacle| self.refusal(obstacle))?;
         self.note(nodes, reason, why, outcome, saved);
@@ -385,6 +395,7 @@ impl<'a> DisruptionPlan<'a> {
     ) {
         let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
         self.budgets.spend(&objects);
+        self.permits.spend(&outcome.launches);
         objects.iter().for_each(|node| self.disturb(node));
         for (_, to) in &outcome.places {
             if let Destination::Node(name) = to {

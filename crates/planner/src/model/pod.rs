@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CapacitySplit, Millis, PodPreference, PodTerm, Requirement, Resources, Spread};
+use super::{CapacitySplit, LaunchPause, Millis, PodPreference, PodTerm, Requirement, Resources, Spread};
 
 /// Pod that needs a place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +69,16 @@ pub struct PodShape {
     pub ports: Vec<HostPort>,
     /// Persistent and ephemeral volumes.
     pub volumes: Vec<VolumeNeed>,
+    /// NodePools that launch no node for the pods now.
+    pub paused: Vec<LaunchPause>,
+}
+
+impl PodShape {
+    /// Returns the pause of launches for the pods in a NodePool.
+    #[must_use]
+    pub fn pause_in(&self, pool: &str) -> Option<&LaunchPause> {
+        self.paused.iter().find(|pause| pause.pool == pool)
+    }
 }
 
 /// Preferred node affinity term of a pod.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{MicroDollars, Requirement, Resources, Taint};
+use super::{MicroDollars, Millis, Requirement, Resources, Taint};
 
 /// NodePool that may be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,8 @@ pub struct Pool {
     pub taints: Vec<Taint>,
     /// Limits of the whole NodePool (`nodes` counts nodes); `None` means no limit.
     pub limits: Option<Resources>,
-    /// Capacity of the NodePool's nodes and claims that are not leaving (`nodes` included).
+    /// Part of the limits that is used: capacity of the NodePool's nodes and claims (`nodes` included). Leaving ones count only
+    /// for a static NodePool.
     pub usage: Resources,
     /// Conditions for the disruption of the NodePool's nodes.
     pub disruption: Disruption,
@@ -34,6 +35,45 @@ pub struct Pool {
     pub running: u32,
     /// Cost of each node beside its price, per hour: agents and licences.
     pub node_fee: MicroDollars,
+    /// Permission to launch replacements in the NodePool.
+    pub replacements: ReplacementState,
+    /// Time until which missing nodes of a static NodePool are not launched, because earlier launches failed.
+    pub paused_until: Option<Millis>,
+}
+
+/// Permission to launch replacements in a NodePool, after the results of earlier ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ReplacementState {
+    /// Any number of commands may launch replacements.
+    #[default]
+    Allowed,
+    /// Replacements failed, and none was initialized since: one command at a time may try again.
+    One,
+    /// A replacement must be initialized or deleted first.
+    Awaiting {
+        /// Name of its NodeClaim.
+        claim: String,
+    },
+    /// Replacements failed, so that no command tries again before this time.
+    Paused {
+        /// Number of attempts that failed in a row.
+        failures: u32,
+        /// Time of the next attempt.
+        until: Millis,
+    },
+}
+
+/// Pause of launches for some pods in one NodePool, because earlier nodes came up and took none of the pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LaunchPause {
+    /// Name of the NodePool.
+    pub pool: String,
+    /// Number of attempts that failed in a row; 0 while the first one is not decided.
+    pub failures: u32,
+    /// Time of the next launch.
+    pub until: Millis,
 }
 
 /// Disruption block of a NodePool, with the remaining budgets at this moment.

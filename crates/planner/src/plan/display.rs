@@ -67,6 +67,14 @@ impl Display for UnschedulableReason {
                  or lower the base",
                 label::ON_DEMAND_BASE
             ),
+            Self::Paused { failures: 0, .. } => {
+                out.write_str("a new node for the pod is up, and kube-scheduler has not bound the pod yet")
+            }
+            Self::Paused { failures, .. } => write!(
+                out,
+                "{failures} launches in a row gave the pod no place, so the next one waits: check taints that other \
+                 programs add to new nodes, and events of NodeClaims"
+            ),
             Self::Types(miss) => write!(out, "{miss}"),
         }
     }
@@ -223,6 +231,16 @@ impl Display for NodeVerdict {
             Self::NoReplica => out.write_str(
                 "stays: its static NodePool cannot launch a replacement, by its limits or for insufficient capacity",
             ),
+            Self::AwaitsReplacement { pool, claim: Some(claim) } => {
+                write!(out, "stays: replacement {claim} in NodePool {pool} is not initialized")
+            }
+            Self::AwaitsReplacement { pool, claim: None } => {
+                write!(out, "stays: after a failure, NodePool {pool} launches one replacement at a time")
+            }
+            Self::ReplacementsFail { pool, failures, remaining } => {
+                write!(out, "stays: {failures} replacements in a row failed in NodePool {pool}, ")?;
+                write!(out, "the next attempt is in {} s", seconds(*remaining))
+            }
             Self::DoNotDisrupt => out.write_str("stays: node has annotation karpenter.sh/do-not-disrupt"),
             Self::Budget { reason } => {
                 write!(out, "stays: {}, but the disruption budget of its NodePool is exhausted", would_go(*reason))

@@ -103,6 +103,22 @@ pub enum NodeVerdict {
     Static,
     /// The node is a replica of a static NodePool, whose limits or insufficient capacity allow no replacement now.
     NoReplica,
+    /// A command would launch in a NodePool where an earlier replacement is not initialized yet.
+    AwaitsReplacement {
+        /// Name of the NodePool.
+        pool: String,
+        /// NodeClaim of the earlier replacement; `None` if this plan launches the replacement.
+        claim: Option<String>,
+    },
+    /// A command would launch in a NodePool whose replacements failed, and the next attempt is not due yet.
+    ReplacementsFail {
+        /// Name of the NodePool.
+        pool: String,
+        /// Number of attempts that failed in a row.
+        failures: u32,
+        /// Milliseconds until the next attempt.
+        remaining: i64,
+    },
     /// The node has the annotation `karpenter.sh/do-not-disrupt`.
     DoNotDisrupt,
     /// One of its pods has the annotation `karpenter.sh/do-not-disrupt`.

@@ -182,6 +182,7 @@ fn pods_of_shape(solver: &mut Solver<'_>, template: TemplateId, shape: usize) ->
     let demand = &solver.problem.demands[shape];
     let level = &demand.levels[0];
     if without_slot(solver, shape) == 0
+        || solver.is_paused(template, shape)
         || !is_simple(demand, &solver.topology)
         || !solver.capacity.templates.suits_as_it_is(template, level.class, &solver.problem.requirement_sets)
         || level.keys.iter().any(|key| !solver.capacity.templates.settles(template, *key, &solver.topology))
@@ -212,7 +213,7 @@ fn cost_elsewhere(solver: &mut Solver<'_>, template: TemplateId, shape: usize) -
     let mut least: Option<i64> = None;
     for base in solver.capacity.templates.growing() {
         let other = solver.capacity.templates.pool_templates[base].pool.weight;
-        if other < weight {
+        if other < weight || solver.is_paused(base, shape) {
             continue;
         }
         for child in variants_for(solver, base, template, shape).into_iter().filter(|child| *child != template) {

@@ -40,6 +40,10 @@ pub(super) fn pool_mismatches(solver: &mut Solver<'_>, shape: usize) -> Vec<Pool
 
 fn mismatch(solver: &mut Solver<'_>, pool_template: usize, attempt: Attempt) -> UnschedulableReason {
     let own = &solver.capacity.templates.pool_templates[pool_template];
+    if let Some(pause) = solver.problem.demands[attempt.shape].shape.pause_in(&own.pool.name) {
+        let left = pause.until.0.saturating_sub(solver.problem.snapshot.now.0);
+        return UnschedulableReason::Paused { failures: pause.failures, remaining: left };
+    }
     let class = solver
         .problem
         .requirement_sets

@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use kube::client::Body;
 use simulator::api_server::{ApiServer, refused};
 use simulator::chance::Chance;
+use simulator::classes;
 use simulator::classes::learn;
 use simulator::clock::of_tokio;
 use simulator::controller_run::{ControllerRun, Place};
@@ -100,6 +101,7 @@ pub async fn on(
     let client = client(server, Arc::new(Rough { alive: Arc::clone(&alive), chance: Arc::clone(chance) }));
     let mut controller_run =
         ControllerRun::awake(Place { cloud, server, client, clock, alive, gates: Gates::default() });
+    classes::index(&controller_run.cluster);
     learn(informant, &controller_run.offerings).await;
     controller_run.does(collect(
         Arc::clone(&controller_run.cluster),

@@ -42,12 +42,16 @@ fn leave(after: &mut Snapshot, it: &PlannedCommand) {
         node.leaving = Some(Leaving::Deleting);
         let (pool, kind) = (node.pool.clone(), node.instance_type.clone());
         let Some(pool) = after.pools.iter_mut().find(|it| Some(&it.name) == pool.as_ref()) else { continue };
+        pool.running = pool.running.saturating_sub(1);
+        // A leaving node of a static NodePool counts for the limits until the node is gone.
+        if pool.replicas.is_some() {
+            continue;
+        }
         let types = after.catalogues.get(pool.catalogue).map_or(&[][..], |it| &it.types);
         if let Some(kind) = types.iter().find(|it| Some(&it.name) == kind.as_ref()) {
             pool.usage.subtract(&kind.capacity);
         }
         pool.usage.subtract(&Resources::from_iter([(Resources::NODES, 1)]));
-        pool.running = pool.running.saturating_sub(1);
     }
 }
 

@@ -56,6 +56,9 @@ pub(in crate::provision) fn join_launch(
     );
     for (bucket, children) in buckets.iter() {
         for child in children.iter() {
+            if solver.is_paused(*child, attempt.shape) {
+                continue;
+            }
             solver.progress.steps += 1;
             for template in pinned_templates(solver, *child, attempt, false) {
                 let target = JoinTarget { bucket: *bucket, template };

@@ -130,6 +130,9 @@ fn search_alone(solver: &mut Solver<'_>, attempt: Attempt) -> Option<NewNodeOpti
         if chosen.is_some_and(|chosen| weight(base) < weight(chosen)) {
             break;
         }
+        if solver.is_paused(base, attempt.shape) {
+            continue;
+        }
         let children =
             solver.capacity.templates.for_class(base, class, &solver.problem.requirement_sets, &mut solver.topology);
         for child in children.iter() {

@@ -14,6 +14,9 @@ use crate::provision::topology::{Domain, KeyId};
 pub(in crate::provision) fn keep_static_pools(solver: &mut Solver<'_>) {
     for base in solver.capacity.templates.fixed() {
         let pool = solver.capacity.templates.pool_template_of(base).pool;
+        if pool.paused_until.is_some() {
+            continue;
+        }
         let missing = pool.replicas.unwrap_or(0).saturating_sub(pool.running);
         for _ in 0..missing {
             if !open_replica(solver, base) {

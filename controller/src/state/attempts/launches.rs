@@ -1,0 +1,277 @@
+//! Launches that gave their pods no place, by pod group and NodePool: nodes that came up and took no pod, because a taint of
+//! another program or an unknown rule keeps pods away, and NodeClaims that were deleted before their node came up. The next
+//! launch for such a group in that NodePool waits, each time twice as long. Other pods and other NodePools do not wait.
+//!
+//! A pod group is all pods of one controller, or the virtual pods of one CapacityBuffer. A static NodePool has one group for its
+//! missing nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use planner::{LaunchPause, Millis};
+
+use super::{Backoff, PoolVersion};
+use crate::state::nominations::after;
+
+/// Delay after nodes that took no pod.
+const UNUSED: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(10 * 60));
+/// Delay after NodeClaims without a node, from the second one on: the next plan may choose other capacity at once.
+const LOST: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(60));
+/// Time in which kube-scheduler binds the first pod to a new node.
+const BINDING: Duration = Duration::from_secs(5);
+/// Time after which the failures of a group without pending pods are dropped.
+const FORGOTTEN: Duration = Duration::from_secs(60 * 60);
+
+/// Pod group of a launch.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PodGroup {
+    /// Pods by the UID of their controller, or of the pod without a controller.
+    Controller(String),
+    /// Virtual pods of the CapacityBuffer with this `namespace/name`.
+    Buffer(String),
+    /// Missing nodes of a static NodePool.
+    Replicas,
+}
+
+/// Pods of a launch by group: their UIDs.
+pub type PodGroups = BTreeMap<PodGroup, BTreeSet<String>>;
+
+/// State of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttemptState {
+    /// The node is not registered yet.
+    Starting,
+    /// The node is registered, so that its taints and its capacity are known.
+    Up(NodeUse),
+    /// The NodeClaim is being deleted or gone.
+    Gone,
+}
+
+/// Use of a registered node, the most certain one first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeUse {
+    /// The node has pods other than those of DaemonSets.
+    Pods,
+    /// The last plan keeps capacity of the node for virtual pods.
+    VirtualPods,
+    /// The last plan expects pods on the node.
+    Expected,
+    /// None of these.
+    Unused,
+}
+
+/// Launch whose result is open.
+#[derive(Clone, Debug)]
+struct OpenAttempt {
+    pool: String,
+    groups: PodGroups,
+    version: PoolVersion,
+    launched: Timestamp,
+    /// Time at which the node was first found registered.
+    up: Option<Timestamp>,
+    /// True if the launch was counted as a failure. A late pod still proves the opposite.
+    failed: bool,
+}
+
+/// Failures of one group in one NodePool.
+#[derive(Clone, Debug)]
+struct FailedLaunches {
+    version: PoolVersion,
+    count: u32,
+    last: Timestamp,
+    /// True if the last node came up and took no pod.
+    unused: bool,
+    /// Time at which the group last had pending pods.
+    needed: Timestamp,
+}
+
+/// Pause that kept pods of a NodePool without a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockedLaunches {
+    /// Number of pods; 0 for missing nodes of a static NodePool.
+    pub pods: usize,
+    /// Largest number of failures in a row.
+    pub failures: u32,
+    /// Time of the next launch.
+    pub until: Timestamp,
+}
+
+/// Sources of the state of launches.
+pub struct AttemptView<'a> {
+    /// State of a NodeClaim by its name.
+    pub state: &'a dyn Fn(&str) -> AttemptState,
+    /// True if the pod group still needs a place for one of these pods.
+    pub needs: &'a dyn Fn(&PodGroup, &BTreeSet<String>) -> bool,
+    /// Present version of a NodePool.
+    pub version: &'a dyn Fn(&str) -> PoolVersion,
+    /// Time of the update.
+    pub now: Timestamp,
+}
+
+/// Launches with an open result, and failures in a row.
+#[derive(Clone, Debug, Default)]
+pub struct LaunchAttempts {
+    open: BTreeMap<String, OpenAttempt>,
+    failed: BTreeMap<(String, PodGroup), FailedLaunches>,
+    blocked: BTreeMap<String, BlockedLaunches>,
+}
+
+impl LaunchAttempts {
+    /// Records a new NodeClaim with the pods that it is made for.
+    pub fn begin(&mut self, claim: &str, pool: &str, groups: PodGroups, version: PoolVersion, now: Timestamp) {
+        let attempt = OpenAttempt { pool: pool.to_owned(), groups, version, launched: now, up: None, failed: false };
+        self.open.insert(claim.to_owned(), attempt);
+    }
+
+    /// Evaluates all open launches.
+    pub fn update(&mut self, view: &AttemptView<'_>) {
+        let expired = |failed: &FailedLaunches| after(failed.last.max(failed.needed), FORGOTTEN) <= view.now;
+        self.failed.retain(|(pool, _), failed| failed.version == (view.version)(pool) && !expired(failed));
+        let open = std::mem::take(&mut self.open);
+        for (claim, mut attempt) in open {
+            let state = (view.state)(&claim);
+            if attempt.version != (view.version)(&attempt.pool) {
+                continue;
+            }
+            if self.evaluate(&mut attempt, state, view) {
+                self.open.insert(claim, attempt);
+            }
+        }
+    }
+
+    /// Evaluates one launch and reports whether its result is still open.
+    fn evaluate(&mut self, attempt: &mut OpenAttempt, state: AttemptState, view: &AttemptView<'_>) -> bool {
+        if let AttemptState::Up(node_use) = state {
+            self.succeed(attempt, node_use);
+            let up = *attempt.up.get_or_insert(view.now);
+            if attempt.groups.is_empty() {
+                return false;
+            }
+            if node_use != NodeUse::Unused || attempt.failed || after(up, BINDING) > view.now {
+                return true;
+            }
+        }
+        if state != AttemptState::Starting && !attempt.failed {
+            attempt.failed = true;
+            self.fail(attempt, view);
+        }
+        state != AttemptState::Gone
+    }
+
+    /// Removes the groups that have what they need, with their earlier failures. A static NodePool needs the node itself.
+    fn succeed(&mut self, attempt: &mut OpenAttempt, node_use: NodeUse) {
+        let succeeds = |group: &PodGroup| match group {
+            PodGroup::Controller(_) => node_use == NodeUse::Pods,
+            PodGroup::Buffer(_) => matches!(node_use, NodeUse::Pods | NodeUse::VirtualPods),
+            PodGroup::Replicas => true,
+        };
+        for (group, _) in attempt.groups.extract_if(.., |group, _| succeeds(group)) {
+            self.failed.remove(&(attempt.pool.clone(), group));
+        }
+    }
+
+    /// Counts a failure for each group that still needs a place. Launches that began before the last failure belong to the same
+    /// attempt.
+    fn fail(&mut self, attempt: &OpenAttempt, view: &AttemptView<'_>) {
+        for (group, _) in attempt.groups.iter().filter(|(group, pods)| (view.needs)(group, pods)) {
+            let failed = self.failed.entry((attempt.pool.clone(), group.clone())).or_insert_with(|| FailedLaunches {
+                version: attempt.version.clone(),
+                count: 0,
+                last: attempt.launched,
+                unused: false,
+                needed: view.now,
+            });
+            failed.unused = attempt.up.is_some();
+            if failed.count == 0 || attempt.launched > failed.last {
+                failed.count = failed.count.saturating_add(1);
+                failed.last = view.now;
+            }
+        }
+    }
+
+    /// Reports whether any launch is paused, so that pauses must be searched.
+    #[must_use]
+    pub fn has_pauses(&self) -> bool {
+        !self.failed.is_empty() || self.open.values().any(|attempt| attempt.up.is_some())
+    }
+
+    /// Returns the pauses of a group for one of its pods; a virtual pod has no UID.
+    pub fn pauses(&mut self, group: &PodGroup, pod: &str, now: Timestamp) -> Vec<LaunchPause> {
+        let mut pauses = Vec::new();
+        for ((pool, _), failed) in self.failed.iter_mut().filter(|((_, other), _)| other == group) {
+            failed.needed = now;
+            let until = failed.until();
+            if until > now {
+                pauses.push(LaunchPause { pool: pool.clone(), failures: failed.count, until: millis(until) });
+            }
+        }
+        let undecided = self.open.values().filter_map(|attempt| {
+            let until = after(attempt.up.filter(|_| !attempt.failed)?, BINDING);
+            let own = attempt.groups.get(group)?.contains(pod);
+            (own && until > now).then(|| LaunchPause { pool: attempt.pool.clone(), failures: 0, until: millis(until) })
+        });
+        for pause in undecided {
+            if pauses.iter().all(|known| known.pool != pause.pool) {
+                pauses.push(pause);
+            }
+        }
+        pauses
+    }
+
+    /// Returns the CapacityBuffers that may have pauses.
+    #[must_use]
+    pub fn buffers(&self) -> BTreeSet<String> {
+        let failed = self.failed.keys().map(|(_, group)| group);
+        let groups = failed.chain(self.open.values().flat_map(|attempt| attempt.groups.keys()));
+        let keys = groups.filter_map(|group| match group {
+            PodGroup::Buffer(key) => Some(key.clone()),
+            PodGroup::Controller(_) | PodGroup::Replicas => None,
+        });
+        keys.collect()
+    }
+
+    /// Returns the times until which static NodePools launch no missing node.
+    #[must_use]
+    pub fn static_pools(&self, now: Timestamp) -> BTreeMap<String, Timestamp> {
+        let paused =
+            self.failed.iter().filter(|((_, group), failed)| *group == PodGroup::Replicas && failed.until() > now);
+        paused.map(|((pool, _), failed)| (pool.clone(), failed.until())).collect()
+    }
+
+    /// Returns the number of failures in a row of a static NodePool.
+    #[must_use]
+    pub fn static_failures(&self, pool: &str) -> u32 {
+        self.failed.get(&(pool.to_owned(), PodGroup::Replicas)).map_or(0, |failed| failed.count)
+    }
+
+    /// Replaces the pauses that kept pods without a place in the last plan, and returns the NodePools where they changed.
+    pub fn block(&mut self, blocked: BTreeMap<String, BlockedLaunches>) -> Vec<String> {
+        let pools: BTreeSet<&String> = self.blocked.keys().chain(blocked.keys()).collect();
+        let changed = pools.into_iter().filter(|pool| self.blocked.get(*pool) != blocked.get(*pool)).cloned().collect();
+        self.blocked = blocked;
+        changed
+    }
+
+    /// Returns the pause that keeps pods of a NodePool without a place.
+    #[must_use]
+    pub fn blocked(&self, pool: &str) -> Option<BlockedLaunches> {
+        self.blocked.get(pool).cloned()
+    }
+}
+
+impl FailedLaunches {
+    fn until(&self) -> Timestamp {
+        match self.unused {
+            true => UNUSED.next(self.count, self.last),
+            false => LOST.next(self.count.saturating_sub(1), self.last),
+        }
+    }
+}
+
+fn millis(at: Timestamp) -> Millis {
+    Millis(at.as_millisecond())
+}
+
+#[cfg(test)]
+mod tests;

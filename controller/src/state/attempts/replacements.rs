@@ -1,0 +1,174 @@
+//! Replacements that were not initialized, by the NodePool that launched them. While replacements of a NodePool fail, commands
+//! that need one there wait, each time twice as long.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::NodeClaim;
+use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
+use snapshot::FailedReplacements;
+
+use super::{Backoff, PoolVersion};
+use crate::state::index::Index;
+
+/// Delay of the next command: the first one is as long as a command waits for its replacements.
+const DELAY: Backoff = Backoff::new(Duration::from_secs(10 * 60), Duration::from_secs(60 * 60));
+
+/// Results of the replacements of one NodePool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct PoolHistory {
+    version: PoolVersion,
+    /// Number of attempts that failed since the last success.
+    failures: u32,
+    /// Time of the last failure.
+    last: Timestamp,
+    /// Last replacement that failed, and the cause.
+    cause: String,
+}
+
+/// Health of the replacements of a NodePool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ReplacementHealth {
+    /// No result in this process.
+    #[default]
+    Unknown,
+    /// The last replacement was initialized.
+    Healthy,
+    /// The last replacements failed.
+    Failing {
+        /// Number of attempts in a row.
+        failures: u32,
+        /// Time of the next attempt.
+        until: Timestamp,
+        /// Last replacement that failed, and the cause.
+        cause: String,
+    },
+}
+
+/// Results of the replacements of all NodePools, by the name of the NodePool.
+#[derive(Clone, Debug, Default)]
+pub struct ReplacementHistory(BTreeMap<String, PoolHistory>);
+
+impl ReplacementHistory {
+    /// Records a replacement that was not initialized. Replacements that began before the last failure belong to the same
+    /// attempt.
+    pub fn fail(&mut self, claim: &NodeClaim, version: PoolVersion, cause: &str, now: Timestamp) {
+        let (name, pool) = (claim.metadata.name.as_deref().unwrap_or_default(), claim.nodepool());
+        let created = claim.metadata.creation_timestamp.as_ref().map_or(now, |at| at.0);
+        let known = self.0.get(pool).filter(|known| known.version == version);
+        let (failures, last) = match known {
+            Some(known) if known.failures > 0 && created <= known.last => (known.failures, known.last),
+            known => (known.map_or(0, |known| known.failures).saturating_add(1), now),
+        };
+        let history = PoolHistory { version, failures, last, cause: format!("{name}: {cause}") };
+        self.0.insert(pool.to_owned(), history);
+    }
+
+    /// Records a replacement that was initialized.
+    pub fn succeed(&mut self, pool: &str, version: PoolVersion, now: Timestamp) {
+        let history = PoolHistory { version, failures: 0, last: now, cause: String::new() };
+        self.0.insert(pool.to_owned(), history);
+    }
+
+    /// Returns the health of a NodePool in its present version.
+    #[must_use]
+    pub fn health(&self, pool: &str, version: &PoolVersion) -> ReplacementHealth {
+        match self.0.get(pool).filter(|known| known.version == *version) {
+            None => ReplacementHealth::Unknown,
+            Some(PoolHistory { failures: 0, .. }) => ReplacementHealth::Healthy,
+            Some(PoolHistory { failures, last, cause, .. }) => ReplacementHealth::Failing {
+                failures: *failures,
+                until: DELAY.next(*failures, *last),
+                cause: cause.clone(),
+            },
+        }
+    }
+}
+
+/// Results of replacements, shared by commands, NodeClaims and plans.
+#[derive(Debug, Default)]
+pub struct Replacements(Mutex<ReplacementHistory>);
+
+impl Replacements {
+    /// Records a replacement that was not initialized.
+    pub fn fail(&self, index: &Index, claim: &NodeClaim, cause: &str, now: Timestamp) {
+        self.history().fail(claim, PoolVersion::from_index(index, claim.nodepool()), cause, now);
+    }
+
+    /// Records a replacement that was initialized.
+    pub fn succeed(&self, index: &Index, claim: &NodeClaim, now: Timestamp) {
+        self.history().succeed(claim.nodepool(), PoolVersion::from_index(index, claim.nodepool()), now);
+    }
+
+    /// Returns the health of a NodePool.
+    #[must_use]
+    pub fn health(&self, index: &Index, pool: &str) -> ReplacementHealth {
+        self.history().health(pool, &PoolVersion::from_index(index, pool))
+    }
+
+    /// Returns the NodePools whose replacements fail.
+    #[must_use]
+    pub fn failing(&self, index: &Index) -> BTreeMap<String, FailedReplacements> {
+        let history = self.history();
+        let failed = |pool: &String| match history.health(pool, &PoolVersion::from_index(index, pool)) {
+            ReplacementHealth::Failing { failures, until, .. } => {
+                Some((pool.clone(), FailedReplacements { failures, until }))
+            }
+            ReplacementHealth::Unknown | ReplacementHealth::Healthy => None,
+        };
+        history.0.keys().filter_map(failed).collect()
+    }
+
+    fn history(&self) -> MutexGuard<'_, ReplacementHistory> {
+        self.0.lock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::super::PoolVersion;
+    use super::{ReplacementHealth, ReplacementHistory};
+    use crate::fixture::{at, claim};
+
+    fn failing(history: &ReplacementHistory, version: &PoolVersion) -> Option<(u32, Timestamp)> {
+        match history.health("default", version) {
+            ReplacementHealth::Failing { failures, until, .. } => Some((failures, until)),
+            _ => None,
+        }
+    }
+
+    fn fail(history: &mut ReplacementHistory, created: i64, now: i64) {
+        let meta = json!({"metadata": {"creationTimestamp": at(created).to_string()}});
+        history.fail(&claim(&meta), PoolVersion::default(), "timed out", at(now));
+    }
+
+    #[test]
+    fn fail_counts_replacements_of_one_attempt_once() {
+        let (mut history, version) = (ReplacementHistory::default(), PoolVersion::default());
+        fail(&mut history, 0, 600);
+        fail(&mut history, 1, 601);
+        fail(&mut history, 0, 900);
+        assert_eq!(failing(&history, &version), Some((1, at(1200))));
+        fail(&mut history, 1200, 1800);
+        assert_eq!(failing(&history, &version), Some((2, at(3000))));
+        for attempt in 1..10 {
+            fail(&mut history, 10_000 * attempt, 10_000 * attempt + 600);
+        }
+        assert_eq!(failing(&history, &version), Some((11, at(90_600 + 3600))), "the delay has a maximum");
+    }
+
+    #[test]
+    fn health_ends_after_a_success_or_a_change_of_the_pool() {
+        let (mut history, version) = (ReplacementHistory::default(), PoolVersion::default());
+        assert_eq!(history.health("default", &version), ReplacementHealth::Unknown);
+        fail(&mut history, 0, 600);
+        let changed = PoolVersion { pool: Some(("uid".to_owned(), 2)), ..PoolVersion::default() };
+        assert_eq!(history.health("default", &changed), ReplacementHealth::Unknown);
+        history.succeed("default", version.clone(), at(700));
+        assert_eq!(history.health("default", &version), ReplacementHealth::Healthy);
+    }
+}
