@@ -57,8 +57,9 @@ fn types_match_the_published_table() {
     for (name, example) in examples() {
         let entry = &all[&name];
         let amount = |resource: &str, text: &str| match resource {
-            // The table rounds memory down to MiB.
+            // The table rounds memory down to MiB, and has the disk without its file system.
             "memory" => api::quantity::amount(resource, text).unwrap() >> 20,
+            "ephemeral-storage" => (api::quantity::amount(resource, text).unwrap() + (1 << 29)) >> 30,
             _ => api::quantity::amount(resource, text).unwrap(),
         };
         let amounts = |list: &BTreeMap<String, String>| -> BTreeMap<String, i64> {

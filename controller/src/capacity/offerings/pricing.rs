@@ -145,7 +145,9 @@ mod tests {
     use planner::CapacityType;
 
     use super::seed;
-    use crate::capacity::offerings::{MemoryReading, Offerings};
+    use cloud::types::NodeReading;
+
+    use crate::capacity::offerings::Offerings;
     use crate::metrics;
     use crate::settings::Gates;
 
@@ -200,15 +202,16 @@ mod tests {
     }
 
     #[test]
-    fn learn_memory_returns_none_when_class_is_unknown() {
+    fn learn_node_returns_none_when_class_is_unknown() {
         let (_, offerings) = offerings();
-        let reading = MemoryReading {
+        let reading = NodeReading {
             class: "default".to_owned(),
             instance_type: TYPE.to_owned(),
             image: "ami-1".to_owned(),
-            memory: 1 << 30,
+            memory: Some(1 << 30),
+            ..NodeReading::default()
         };
-        assert_eq!(offerings.learn_memory(&reading, Timestamp::UNIX_EPOCH), None);
+        assert_eq!(offerings.learn_node(&reading, Timestamp::UNIX_EPOCH), None);
     }
 
     #[test]
