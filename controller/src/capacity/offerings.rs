@@ -100,7 +100,7 @@ impl Offerings {
     /// Creates offerings without data of EC2, with the embedded prices.
     #[must_use]
     pub fn new(cloud: Arc<dyn Cloud>, settings: CloudSettings, gates: Gates) -> Self {
-        let book = cloud::data::facts().map(PriceBook::embedded).unwrap_or_default();
+        let book = cloud::data::facts().map(|facts| PriceBook::embedded(facts, &settings.region)).unwrap_or_default();
         let state = OfferingsState { prices: Prices::with_prices(book), ..OfferingsState::default() };
         Self {
             cloud,

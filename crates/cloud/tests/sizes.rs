@@ -42,7 +42,7 @@ fn class() -> ClassSettings {
 /// Lists a type with the prices and zones of us-east-1, without spot prices, and with one image for all types.
 fn listing(info: &InstanceTypeInfo, class: &ClassSettings) -> (InstanceType, Vec<Quote>) {
     let facts = data::facts().unwrap();
-    let mut market = OfferingSource::with_prices(PriceBook::embedded(facts));
+    let mut market = OfferingSource::with_prices(PriceBook::embedded(facts, "us-east-1"));
     market.set_offerings(data::type_offerings("us-east-1").unwrap());
     let images = [ResolvedImage { image: Image::default(), requirements: Vec::new() }];
     let source = Source {

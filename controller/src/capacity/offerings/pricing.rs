@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use cloud::CloudError;
-use cloud::types::prices::{EMBEDDED_REGION, NoPrices, Origin, PriceUpdate, Schedule};
+use cloud::types::prices::{NoPrices, Origin, PriceUpdate, Schedule};
 use daemon::metric::Metrics;
 use jiff::Timestamp;
 use planner::CapacityType;
@@ -34,11 +34,12 @@ impl Offerings {
     ) {
         let name = capacity_type.as_str();
         let region = &self.settings.region;
+        let table = cloud::data::facts().map_or("", |facts| facts.price_region(region));
         self.tell_prices(&metrics);
         if capacity_type == CapacityType::OnDemand && !cloud::types::prices::has_pricing_api(region, isolated_network) {
             tracing::info!(
                 region = region.as_str(),
-                table = EMBEDDED_REGION,
+                table,
                 "no Pricing API in this partition, using embedded on-demand prices"
             );
             return;
@@ -46,7 +47,7 @@ impl Offerings {
         if capacity_type == CapacityType::OnDemand {
             tracing::info!(
                 region = region.as_str(),
-                table = EMBEDDED_REGION,
+                table,
                 "using embedded on-demand prices until AWS returns those of the region"
             );
         }
@@ -141,12 +142,11 @@ mod tests {
 
     use cloud::fake::{FakeCloud, Fault};
     use cloud::settings::Settings as CloudSettings;
+    use cloud::types::NodeReading;
     use daemon::metric::Metrics;
     use planner::CapacityType;
 
     use super::seed;
-    use cloud::types::NodeReading;
-
     use crate::capacity::offerings::Offerings;
     use crate::metrics;
     use crate::settings::Gates;
