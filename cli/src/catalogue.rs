@@ -25,10 +25,8 @@ pub(crate) use embedded::EmbeddedCatalogue;
 pub(crate) use spot::estimate_warning;
 pub use spot::{SPOT_PER_MILLE, read as read_spot};
 
-/// Regions whose zones are embedded.
-pub const REGIONS: [&str; 3] = ["us-east-1", "us-west-2", "eu-west-2"];
 /// Region for objects that name no region.
-pub const DEFAULT_REGION: &str = REGIONS[0];
+pub const DEFAULT_REGION: &str = "us-east-1";
 
 /// Sources of the catalogue.
 #[derive(Clone, Debug, Default)]
@@ -177,26 +175,19 @@ fn known_class(objects: &Objects, reference: &NodeClassRef, warnings: &mut Vec<S
     Some(given.clone())
 }
 
-/// Returns the requested region, else the one region that the objects name, else the first embedded region.
+/// Returns the requested region, else the one region that the objects name, else the default region.
 fn region(objects: &Objects, requested: Option<&str>) -> Result<String, Failure> {
     let named: BTreeSet<String> = named_regions(objects);
-    let region = match (requested, named.len()) {
-        (Some(region), _) => region.to_owned(),
-        (None, 0) => DEFAULT_REGION.to_owned(),
-        (None, 1) => named.into_iter().next().unwrap_or_default(),
+    match (requested, named.len()) {
+        (Some(region), _) => Ok(region.to_owned()),
+        (None, 0) => Ok(DEFAULT_REGION.to_owned()),
+        (None, 1) => Ok(named.into_iter().next().unwrap_or_default()),
         (None, _) => {
             let list: Vec<String> = named.into_iter().collect();
             let problem = format!("the objects have several regions: {}", list.join(", "));
-            return Err(Failure::usage(format!("{problem}; set --region")));
+            Err(Failure::usage(format!("{problem}; set --region")))
         }
-    };
-    if REGIONS.contains(&region.as_str()) {
-        return Ok(region);
     }
-    let known = REGIONS.join(", ");
-    Err(Failure::usage(format!(
-        "region {region}: unknown zones, known are those of {known}; set --region to one of them, or use --catalogue"
-    )))
 }
 
 /// Returns the regions of node labels and of the subnets in class status.

@@ -8,12 +8,13 @@ use crate::support::kerf;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Entry {
     name: String,
     labels: BTreeMap<String, String>,
     capacity: BTreeMap<String, String>,
     allocatable: BTreeMap<String, String>,
+    attach_limits: BTreeMap<String, i64>,
     offerings: Vec<Sold>,
 }
 
@@ -57,8 +58,9 @@ fn types_match_the_published_table() {
     for (name, example) in examples() {
         let entry = &all[&name];
         let amount = |resource: &str, text: &str| match resource {
-            // The table rounds memory down to MiB.
+            // The table rounds memory down to MiB, and has the disk without its file system.
             "memory" => api::quantity::amount(resource, text).unwrap() >> 20,
+            "ephemeral-storage" => (api::quantity::amount(resource, text).unwrap() + (1 << 29)) >> 30,
             _ => api::quantity::amount(resource, text).unwrap(),
         };
         let amounts = |list: &BTreeMap<String, String>| -> BTreeMap<String, i64> {
@@ -79,6 +81,7 @@ fn offerings_have_a_price_or_a_reason() {
     let mut unpriced = 0;
     for entry in listed(&["types", "-o", "json", "--region", "eu-west-2"]) {
         assert!(entry.capacity.keys().eq(entry.allocatable.keys()), "{}", entry.name);
+        assert!(entry.attach_limits["ebs.csi.aws.com"] > 0, "{}", entry.name);
         for sold in &entry.offerings {
             assert!(sold.zone.starts_with("eu-west-2") && !sold.capacity_type.is_empty());
             assert_eq!(sold.available, sold.reason.is_none(), "{}", entry.name);
@@ -87,6 +90,26 @@ fn offerings_have_a_price_or_a_reason() {
         }
     }
     assert!(unpriced > 0, "types without a price are in the list too");
+}
+
+/// Rows: a region, and what the notes say about its types and prices.
+#[test]
+fn types_are_listed_for_every_region() {
+    let rows = [
+        ("eu-central-1", "taken from us-east-1"),
+        ("us-gov-west-1", "assuming the instance types of its price list"),
+        ("cn-northwest-1", "in yuan"),
+        ("mx-central-1", "assuming the instance types of me-south-1"),
+    ];
+    for (region, note) in rows {
+        let answer = kerf(Path::new("."), &["types", "-o", "json", "--region", region], "", &[]);
+        assert!(answer.code == 0 && answer.stderr.contains(note), "{region}: {}", answer.stderr);
+        let entries: Vec<Entry> = serde_json::from_str(&answer.stdout).unwrap();
+        let sold: Vec<&Sold> = entries.iter().flat_map(|entry| &entry.offerings).collect();
+        assert!(sold.len() > 500 && sold.iter().all(|sold| sold.zone.starts_with(region)), "{region}: {}", sold.len());
+    }
+    let unknown = kerf(Path::new("."), &["types", "--region", "us-est-1"], "", &[]);
+    assert!(unknown.code == 2 && unknown.stderr.contains("not a region of AWS"), "{}", unknown.stderr);
 }
 
 #[test]

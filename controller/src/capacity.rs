@@ -1,8 +1,8 @@
-//! EC2 capacity: instance types with offerings and prices, the launch of instances, learned memory overhead, and call rates.
+//! EC2 capacity: instance types with offerings and prices, the launch of instances, measured amounts, and call rates.
 
 mod cluster_facts;
 pub mod launch;
-pub mod memory_overhead;
+pub mod measured;
 pub mod offerings;
 pub mod rate_limits;
 pub mod reservations;

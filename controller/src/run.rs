@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use crate::capacity::offerings::Offerings;
-use crate::capacity::{launch, memory_overhead, rate_limits};
+use crate::capacity::{launch, measured, rate_limits};
 use crate::gc::drift::DriftDetection;
 use crate::gc::instances::GarbageCollection;
 use crate::gc::periodic::{TaskContext, run_for_ever};
@@ -148,8 +148,8 @@ fn follow_market(
         tasks.spawn(prices.instrument(span::task("prices")));
     }
     let namespace = settings.namespace.clone();
-    let memory = memory_overhead::follow(client.clone(), namespace, Arc::clone(cluster), Arc::clone(offerings));
-    tasks.spawn(memory.instrument(span::task("memory overhead")));
+    let measured = measured::follow(client.clone(), namespace, Arc::clone(cluster), Arc::clone(offerings));
+    tasks.spawn(measured.instrument(span::task("measured amounts")));
 }
 
 fn clients(config: &Config) -> anyhow::Result<Clients> {

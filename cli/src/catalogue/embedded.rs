@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use cloud::data::{self, Facts};
+use cloud::InstanceTypeInfo;
+use cloud::data::{self, Facts, OfferingBasis, RegionOfferings};
 use cloud::types::OfferingSource;
-use cloud::{InstanceTypeInfo, TypeOffering};
 
 use super::prices::PriceTable;
-use super::{REGIONS, spot};
+use super::spot;
 use crate::failure::Failure;
 
 /// Embedded data of one region.
@@ -37,10 +37,9 @@ impl EmbeddedCatalogue {
     /// # Errors
     /// Returns an error if the region is unknown, or if a file cannot be read.
     pub(crate) fn new(region: &str, prices: Option<&Path>, spot_prices: Option<&Path>) -> Result<Self, Failure> {
-        known(region)?;
+        let RegionOfferings { basis, offerings } = offerings(region)?;
         let facts = data::facts().map_err(Failure::internal)?;
         let infos = data::instance_types().map_err(Failure::internal)?.values().cloned().collect();
-        let offerings: Vec<TypeOffering> = data::type_offerings(region).map_err(Failure::internal)?;
         let zones = offerings.iter().map(|offering| offering.zone.clone()).collect();
         let table = PriceTable::find(prices, region, facts)?;
         let mut offering_source = OfferingSource::new(table.on_demand.clone());
@@ -55,19 +54,37 @@ impl EmbeddedCatalogue {
             facts,
             offering_source,
             zones,
-            warnings: table.warning(region).into_iter().collect(),
+            warnings: assumption(region, &basis).into_iter().chain(table.warnings(region)).collect(),
             source: format!("{region}: {}", table.source),
             spot_is_estimated: spot_prices.is_none(),
         })
     }
 }
 
-fn known(region: &str) -> Result<(), Failure> {
-    if REGIONS.contains(&region) {
-        return Ok(());
+/// Returns the offerings of a region, known or assumed.
+fn offerings(region: &str) -> Result<RegionOfferings, Failure> {
+    let known = || -> Result<String, Failure> {
+        Ok(data::regions().map_err(Failure::internal)?.into_iter().collect::<Vec<_>>().join(", "))
+    };
+    match data::region_offerings(region).map_err(Failure::internal)? {
+        Some(found) => Ok(found),
+        None => Err(Failure::usage(format!(
+            "region {region}: not a region of AWS, known are {}; correct --region, the zones of the subnets in the class's \
+             status or the region labels of the nodes, or use --catalogue",
+            known()?
+        ))),
     }
-    let known = REGIONS.join(", ");
-    Err(Failure::usage(format!(
-        "--region {region}: unknown zones, known are those of {known}; set --region to one of them"
-    )))
+}
+
+/// Returns a warning about assumed offerings.
+fn assumption(region: &str, basis: &OfferingBasis) -> Option<String> {
+    let types = match basis {
+        OfferingBasis::Known => return None,
+        OfferingBasis::PriceList => "of its price list".to_owned(),
+        OfferingBasis::Similar(other) => format!("of {other}"),
+    };
+    Some(format!(
+        "region {region}: its offerings are unknown, assuming the instance types {types} in zones {region}a, {region}b and \
+         {region}c; use --catalogue for real ones"
+    ))
 }

@@ -19,6 +19,7 @@ pub(super) struct TypeEntry<'a> {
     labels: BTreeMap<&'a str, &'a str>,
     capacity: BTreeMap<&'a str, String>,
     allocatable: BTreeMap<&'a str, String>,
+    attach_limits: &'a BTreeMap<String, i64>,
     offerings: Vec<OfferingEntry<'a>>,
 }
 
@@ -46,6 +47,7 @@ fn entry<'a>(kind: &'a InstanceType, quotes: &'a [Quote]) -> TypeEntry<'a> {
         labels: labels(kind),
         capacity: quantities(&kind.capacity),
         allocatable: quantities(&kind.allocatable),
+        attach_limits: &kind.attach_limits,
         offerings: quotes.iter().map(offering_entry).collect(),
     }
 }

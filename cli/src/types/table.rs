@@ -122,6 +122,11 @@ fn obstacle(one: &Listed) -> Option<String> {
     })
 }
 
+/// Returns the heading of the volumes that a driver can attach.
+fn volumes(driver: &str) -> String {
+    format!("volumes of {driver}")
+}
+
 /// Returns all data of one type.
 fn details(one: &Listed, found: &Found, paint: Paint) -> Vec<String> {
     let kind = &one.kind;
@@ -138,6 +143,9 @@ fn details(one: &Listed, found: &Found, paint: Paint) -> Vec<String> {
     });
     let mut rows = vec![format!("{:<34} {:>14} {:>14}", "", "capacity", "allocatable")];
     rows.extend(amounts);
+    rows.extend(
+        kind.attach_limits.iter().map(|(driver, limit)| format!("{:<34} {:>14} {limit:>14}", volumes(driver), "")),
+    );
     section("RESOURCES", rows);
     section("LABELS", listing::labels(kind).into_iter().map(|(key, value)| format!("{key}={value}")).collect());
     let offerings = one.quotes.iter().map(|quote| {

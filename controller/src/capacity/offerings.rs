@@ -12,7 +12,10 @@ use cloud::launch::{InFlight, LaunchChoice, LaunchOffer, LaunchProbe, LaunchRequ
 use cloud::nodeclass::{ResolutionCache, ResolvedClass};
 use cloud::settings::Settings as CloudSettings;
 use cloud::types::prices::PriceBook;
-use cloud::types::{ClassSettings, LearnedMemory, MemoryUpdate, OfferingSource as Prices, Source, image_set};
+use cloud::types::{
+    ClassSettings, MeasurementUpdate, Measurements, NodeReading, NodeSettings, OfferingSource as Prices, Source,
+    image_set,
+};
 use cloud::unavailable_offerings::{Scope, UnavailableOfferings};
 use cloud::{Cloud, CloudError, FleetAnswer, Instance, InstanceTypeInfo};
 use daemon::backoff::RetryDelays;
@@ -45,19 +48,6 @@ pub struct Offerings {
     state: Mutex<OfferingsState>,
 }
 
-/// Memory reading of one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemoryReading {
-    /// Name of the NodeClaim's EC2NodeClass.
-    pub class: String,
-    /// Instance type.
-    pub instance_type: String,
-    /// Image that the node runs.
-    pub image: String,
-    /// Memory in bytes that the kernel reports.
-    pub memory: i64,
-}
-
 #[derive(Default)]
 struct OfferingsState {
     infos: Arc<Vec<InstanceTypeInfo>>,
@@ -65,7 +55,7 @@ struct OfferingsState {
     /// True after the first request for spot prices, successful or not. Before that, a plan would use on-demand prices for
     /// spot.
     spot_asked: bool,
-    learned: LearnedMemory,
+    measured: Measurements,
     shortages: UnavailableOfferings,
     in_flight: InFlight,
     classes: BTreeMap<String, ClassOfferings>,
@@ -93,14 +83,24 @@ impl OfferingsState {
 struct ClassOfferings {
     resolved: Arc<ResolvedClass>,
     settings: ClassSettings,
+    /// Ids of the images, as one key of measured amounts.
+    images: String,
+    /// Hash of the EC2NodeClass, as on its NodeClaims.
+    hash: String,
     catalogue: Option<((u64, u64), Arc<Catalogue>)>,
+}
+
+impl ClassOfferings {
+    fn node_settings(&self) -> NodeSettings<'_> {
+        NodeSettings { images: &self.images, class_hash: &self.hash }
+    }
 }
 
 impl Offerings {
     /// Creates offerings without data of EC2, with the embedded prices.
     #[must_use]
     pub fn new(cloud: Arc<dyn Cloud>, settings: CloudSettings, gates: Gates) -> Self {
-        let book = cloud::data::facts().map(PriceBook::embedded).unwrap_or_default();
+        let book = cloud::data::facts().map(|facts| PriceBook::embedded(facts, &settings.region)).unwrap_or_default();
         let state = OfferingsState { prices: Prices::with_prices(book), ..OfferingsState::default() };
         Self {
             cloud,
@@ -218,35 +218,35 @@ impl Offerings {
         Ok(state.infos.len())
     }
 
-    /// Stores a memory reading of a node. Returns `None` while the EC2NodeClass of the node is not resolved, so its images are
+    /// Stores a reading of a node. Returns `None` while the EC2NodeClass of the node is not resolved, so its images are
     /// unknown.
-    pub fn learn_memory(&self, reading: &MemoryReading, now: Timestamp) -> Option<MemoryUpdate> {
+    pub fn learn_node(&self, reading: &NodeReading, now: Timestamp) -> Option<MeasurementUpdate> {
         let mut state = self.state();
-        let images = &state.classes.get(&reading.class)?.resolved.images;
-        if !images.iter().any(|known| known.image.id == reading.image) {
-            return Some(MemoryUpdate::Nothing);
+        let OfferingsState { classes, measured, .. } = &mut *state;
+        let class = classes.get(&reading.class)?;
+        if !class.resolved.images.iter().any(|known| known.image.id == reading.image) {
+            return Some(MeasurementUpdate::Nothing);
         }
-        let images = image_set(images.iter().map(|known| known.image.id.as_str()));
-        let news = state.learned.learn(&images, &reading.instance_type, reading.memory, now);
-        if news == MemoryUpdate::Changed {
+        let news = measured.learn(class.node_settings(), reading, now);
+        if news == MeasurementUpdate::Changed {
             state.renew();
         }
         Some(news)
     }
 
-    /// Replaces the learned memory by that of an earlier process.
-    pub fn restore_memory(&self, memory: LearnedMemory) {
+    /// Replaces the measured amounts by those of an earlier process.
+    pub fn restore_measured(&self, measured: Measurements) {
         let mut state = self.state();
-        state.learned = memory;
+        state.measured = measured;
         state.renew();
     }
 
-    /// Returns the learned memory without expired readings, as text.
+    /// Returns the measured amounts without expired readings, as text.
     #[must_use]
-    pub fn memory_text(&self, now: Timestamp) -> String {
+    pub fn measured_text(&self, now: Timestamp) -> String {
         let mut state = self.state();
-        state.learned.expire(now);
-        state.learned.text()
+        state.measured.expire(now);
+        state.measured.text()
     }
 
     /// Stores an EC2NodeClass that is ready.
@@ -255,13 +255,16 @@ impl Offerings {
     /// Returns a message if the kubelet settings are invalid.
     pub fn learn(&self, class: &EC2NodeClass, resolved: ResolvedClass) -> Result<(), String> {
         let settings = ClassSettings::from_resolved(class, &resolved).map_err(|error| daemon::error::chain(&error))?;
+        let hash = self.class_hash(class);
         let mut state = self.state();
         let known = state.classes.get(&resolved.name);
-        if known.is_some_and(|known| *known.resolved == resolved && known.settings == settings) {
+        if known.is_some_and(|known| *known.resolved == resolved && known.settings == settings && known.hash == hash) {
             return Ok(());
         }
         let name = resolved.name.clone();
-        state.classes.insert(name, ClassOfferings { resolved: Arc::new(resolved), settings, catalogue: None });
+        let images = image_set(resolved.images.iter().map(|image| image.image.id.as_str()));
+        let resolved = Arc::new(resolved);
+        state.classes.insert(name, ClassOfferings { resolved, settings, images, hash, catalogue: None });
         Ok(())
     }
 
@@ -343,7 +346,7 @@ impl Offerings {
             return None;
         }
         state.shortages.expire(now);
-        let OfferingsState { infos, prices, learned, shortages, classes, version, .. } = &mut *state;
+        let OfferingsState { infos, prices, measured, shortages, classes, version, .. } = &mut *state;
         let class = classes.get_mut(name)?;
         let made_from = (*version, shortages.sequence());
         if let Some((versions, catalogue)) = &class.catalogue
@@ -353,8 +356,7 @@ impl Offerings {
         }
         let facts = cloud::data::facts().ok()?;
         let source = Source { infos, facts, offerings: prices, shortages, images: &class.resolved.images };
-        let images = image_set(class.resolved.images.iter().map(|image| image.image.id.as_str()));
-        let sizes = ClassSettings { learned_memory: learned.for_images(&images, now), ..class.settings.clone() };
+        let sizes = ClassSettings { measured: measured.by_type(class.node_settings(), now), ..class.settings.clone() };
         let mut catalogue = cloud::types::catalogue(&source, &sizes, &self.settings, now);
         cloud::types::add_reservations(&mut catalogue, &class.resolved, &sizes, &source, now);
         cloud::types::add_placement(&mut catalogue, &class.resolved);

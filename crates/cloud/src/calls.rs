@@ -141,6 +141,11 @@ pub struct InstanceTypeInfo {
     pub encryption_in_transit: bool,
     /// EBS baseline-optimised bandwidth in Mbps (maximum), 0 unless EBS optimisation is on by default.
     pub ebs_mbps: u32,
+    /// Number of EBS volumes that can be attached, 0 if EC2 lists none. A shared number is without the first network interface,
+    /// instance store volumes and accelerators.
+    pub ebs_attachments: u32,
+    /// True if EBS volumes share their attachments with network interfaces.
+    pub ebs_attachments_shared: bool,
     /// Instance storage in GB, 0 without instance storage.
     pub local_storage_gb: u64,
     /// True if the instance storage is NVMe.

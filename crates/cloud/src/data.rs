@@ -1,10 +1,11 @@
 //! Facts about EC2 that Kerf cannot read from an API call. Kept as data files, which are parsed and validated at first use.
 //!
-//! The product uses `vpc-limits.csv`, `network-bandwidth.csv` and `on-demand-prices-us-east-1.csv`. [`crate::fake::FakeCloud`]
-//! uses the captured instance types and zone offerings.
+//! The product uses `vpc-limits.csv`, `network-bandwidth.csv` and the on-demand prices. [`crate::fake::FakeCloud`] and the
+//! command `kerf` use the captured instance types and zone offerings.
 
 mod describe;
 mod pricelist;
+mod regions;
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -13,9 +14,10 @@ use std::sync::OnceLock;
 use flate2::read::GzDecoder;
 use thiserror::Error;
 
-use crate::calls::{InstanceTypeInfo, TypeOffering};
+use crate::calls::InstanceTypeInfo;
 
 pub use pricelist::{Currency, price_of};
+pub use regions::{OfferingBasis, RegionOfferings, region_offerings, regions, type_offerings};
 
 /// An unusable data file of the crate. `row` counts from 1 and includes the heading; in JSON it is the position in the list.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -41,6 +43,9 @@ pub struct Facts {
     pub network_mbps: BTreeMap<String, u64>,
     /// On-demand price of Linux in us-east-1, in millionths of a dollar per hour.
     pub on_demand: BTreeMap<String, i64>,
+    /// On-demand prices of Linux by region, for regions with other price levels, in millionths of the currency per hour: yuan
+    /// in China, else dollars.
+    pub regional: BTreeMap<&'static str, BTreeMap<String, i64>>,
 }
 
 /// Returns the facts that the product needs.
@@ -61,31 +66,31 @@ pub fn instance_types() -> Result<&'static BTreeMap<String, InstanceTypeInfo>, D
     TYPES.get_or_init(load_types).as_ref().map_err(Clone::clone)
 }
 
-/// Returns the captured instance types that each zone of a region offers.
-///
-/// # Errors
-/// When the data file is damaged, or the region has none.
-pub fn type_offerings(region: &str) -> Result<Vec<TypeOffering>, DataError> {
-    let (file, text) = match region {
-        "us-east-1" => ("zone-offerings-us-east-1.csv", include_str!("../data/zone-offerings-us-east-1.csv")),
-        "us-west-2" => ("zone-offerings-us-west-2.csv", include_str!("../data/zone-offerings-us-west-2.csv")),
-        "eu-west-2" => ("zone-offerings-eu-west-2.csv", include_str!("../data/zone-offerings-eu-west-2.csv")),
-        other => {
-            let problem = format!("no zone offerings for region {other:?}, only us-east-1, us-west-2 and eu-west-2");
-            return Err(DataError { file: "zone-offerings", row: 0, problem });
-        }
-    };
-    let mut offerings = Vec::new();
-    for row in rows(file, text, 2) {
-        let row = row?;
-        for zone in row.fields[1].split(' ') {
-            if !zone.starts_with(region) {
-                return Err(row.error(format!("zone {zone:?} is not in {region}")));
-            }
-            offerings.push(TypeOffering { instance_type: row.fields[0].to_owned(), zone: zone.to_owned() });
-        }
+/// Region of the default on-demand prices.
+pub const DEFAULT_PRICES: &str = "us-east-1";
+/// On-demand prices by region. AWS GovCloud and China have their own price levels, and China its own currency.
+const PRICES: [(&str, &str, &str); 4] = [
+    (DEFAULT_PRICES, "on-demand-prices-us-east-1.csv", include_str!("../data/on-demand-prices-us-east-1.csv")),
+    ("us-gov-east-1", "on-demand-prices-us-gov-east-1.csv", include_str!("../data/on-demand-prices-us-gov-east-1.csv")),
+    ("us-gov-west-1", "on-demand-prices-us-gov-west-1.csv", include_str!("../data/on-demand-prices-us-gov-west-1.csv")),
+    ("cn-north-1", "on-demand-prices-cn-north-1.csv", include_str!("../data/on-demand-prices-cn-north-1.csv")),
+];
+
+impl Facts {
+    /// Returns the region whose embedded prices are the best known for a region: its own, of its partition, else
+    /// [`DEFAULT_PRICES`].
+    #[must_use]
+    pub fn price_region(&self, region: &str) -> &'static str {
+        let own = PRICES.iter().find(|(known, ..)| *known == region);
+        let partition = || PRICES.iter().find(|(known, ..)| region.starts_with("cn-") && known.starts_with("cn-"));
+        own.or_else(partition).map_or(DEFAULT_PRICES, |(known, ..)| known)
     }
-    Ok(offerings)
+
+    /// Returns the embedded on-demand prices of [`Self::price_region`].
+    #[must_use]
+    pub fn on_demand_in(&self, region: &str) -> &BTreeMap<String, i64> {
+        self.regional.get(self.price_region(region)).unwrap_or(&self.on_demand)
+    }
 }
 
 fn load_facts() -> Result<Facts, DataError> {
@@ -101,14 +106,25 @@ fn load_facts() -> Result<Facts, DataError> {
         let row = row?;
         facts.network_mbps.insert(row.fields[0].to_owned(), row.number(1)?);
     }
-    let file = "on-demand-prices-us-east-1.csv";
-    for row in rows(file, include_str!("../data/on-demand-prices-us-east-1.csv"), 2) {
+    for (region, file, text) in PRICES {
+        let prices = load_prices(file, text)?;
+        match region {
+            DEFAULT_PRICES => facts.on_demand = prices,
+            region => drop(facts.regional.insert(region, prices)),
+        }
+    }
+    Ok(facts)
+}
+
+fn load_prices(file: &'static str, text: &str) -> Result<BTreeMap<String, i64>, DataError> {
+    let mut prices = BTreeMap::new();
+    for row in rows(file, text, 2) {
         let row = row?;
         let price = scaled(row.fields[1], 6).filter(|price| *price > 0);
         let price = price.ok_or_else(|| row.error(format!("{:?} is not a price", row.fields[1])))?;
-        facts.on_demand.insert(row.fields[0].to_owned(), price);
+        prices.insert(row.fields[0].to_owned(), price);
     }
-    Ok(facts)
+    Ok(prices)
 }
 
 fn load_types() -> Result<BTreeMap<String, InstanceTypeInfo>, DataError> {
@@ -189,6 +205,25 @@ mod tests {
         for (text, digits, expected) in rows {
             assert_eq!(scaled(text, digits), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn price_region_is_the_nearest_embedded_table() {
+        let rows = [
+            ("us-east-1", "us-east-1"),
+            ("eu-west-1", "us-east-1"),
+            ("us-gov-east-1", "us-gov-east-1"),
+            ("us-gov-west-1", "us-gov-west-1"),
+            ("cn-north-1", "cn-north-1"),
+            ("cn-northwest-1", "cn-north-1"),
+        ];
+        let facts = facts().unwrap();
+        for (region, expected) in rows {
+            assert_eq!(facts.price_region(region), expected, "{region}");
+            assert!(facts.on_demand_in(region).len() > 300);
+        }
+        let price = |region| facts.on_demand_in(region).get("c5.large").copied();
+        assert_eq!((price("us-gov-east-1"), price("cn-northwest-1")), (Some(102_000), Some(739_000)));
     }
 
     #[test]

@@ -150,7 +150,7 @@ pub struct LaunchChoice {
     pub tags: Tags,
     /// The `context` of the EC2NodeClass.
     pub context: Option<String>,
-    /// True if the catalogue's prices select the pool, instead of EC2's.
+    /// True if the catalogue's prices or performance factors select the pool, instead of EC2's prices.
     pub prioritized: bool,
     /// Minimum number of pod IP addresses per instance: those of the smallest instance type.
     pub addresses: u32,

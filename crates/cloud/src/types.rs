@@ -5,10 +5,11 @@ mod capacity;
 mod class;
 mod compatibility;
 mod labels;
-mod memory;
+mod measured;
 mod offerings;
 pub mod prices;
 mod reserved;
+mod storage;
 
 use jiff::Timestamp;
 use planner::{Catalogue, InstanceType};
@@ -23,7 +24,9 @@ pub use capacity::{EFA, allocatable, capacity};
 pub use class::{ClassError, ClassSettings, Threshold};
 pub use compatibility::{Incompatible, unfit};
 pub use labels::{is_exotic, labels};
-pub use memory::{BELIEVED, LearnedMemory, MemoryUpdate, image_set};
+pub use measured::{
+    BELIEVED, MEASURED, Measured, MeasurementUpdate, Measurements, NodeReading, NodeSettings, image_set,
+};
 pub use offerings::{OfferingSource, Quote, Unavailable};
 pub use reserved::{add_placement, add_reservations};
 
@@ -88,6 +91,7 @@ pub fn listing(
         allocatable,
         offerings: offerings(priced),
         unpriced: offerings(unpriced),
+        attach_limits: storage::attach_limits(info, class),
         ..InstanceType::default()
     };
     (kind, quotes)

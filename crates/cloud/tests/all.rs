@@ -2,6 +2,7 @@
 
 mod fake;
 mod launch;
+mod launch_price;
 mod launch_templates;
 mod nodeclass;
 mod policy;

@@ -1,4 +1,4 @@
-//! Tests of instance types under an EC2NodeClass: listed network interfaces, Windows, learned memory, incompatible types, and
+//! Tests of instance types under an EC2NodeClass: listed network interfaces, Windows, measured amounts, volumes, incompatible types, and
 //! invariants for every type and AMI family.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
@@ -8,7 +8,9 @@ use api::label;
 use api::nodeclass::{AmiFamily, InterfaceType, NetworkInterface};
 use cloud::nodeclass::{ResolvedImage, Zone};
 use cloud::types::prices::PriceBook;
-use cloud::types::{self, ClassSettings, Incompatible, OfferingSource, Quote, Source, Threshold, Unavailable};
+use cloud::types::{
+    self, ClassSettings, Incompatible, Measured, OfferingSource, Quote, Source, Threshold, Unavailable,
+};
 use cloud::unavailable_offerings::UnavailableOfferings;
 use cloud::{Image, Instance, InstanceTypeInfo, Settings, data};
 use jiff::Timestamp;
@@ -40,7 +42,7 @@ fn class() -> ClassSettings {
 /// Lists a type with the prices and zones of us-east-1, without spot prices, and with one image for all types.
 fn listing(info: &InstanceTypeInfo, class: &ClassSettings) -> (InstanceType, Vec<Quote>) {
     let facts = data::facts().unwrap();
-    let mut market = OfferingSource::with_prices(PriceBook::embedded(facts));
+    let mut market = OfferingSource::with_prices(PriceBook::embedded(facts, "us-east-1"));
     market.set_offerings(data::type_offerings("us-east-1").unwrap());
     let images = [ResolvedImage { image: Image::default(), requirements: Vec::new() }];
     let source = Source {
@@ -202,16 +204,100 @@ fn unfit_returns_the_reason_when_the_type_is_incompatible() {
 }
 
 #[test]
-fn learned_memory_replaces_only_the_estimate() {
+fn measured_memory_replaces_only_the_estimate() {
     let percent = ClassSettings { memory_threshold: Threshold::Share(5000), ..class() };
     let estimated = kind("m5.large", &percent);
     let real = 8_000_000_000;
-    let learned = ClassSettings { learned_memory: [("m5.large".to_owned(), real)].into(), ..percent };
+    let measured = Measured { memory: Some(real), ..Measured::default() };
+    let learned = ClassSettings { measured: [("m5.large".to_owned(), measured)].into(), ..percent };
     let found = kind("m5.large", &learned);
     let kept = |kind: &InstanceType| kind.capacity.get(Resources::MEMORY) - kind.allocatable.get(Resources::MEMORY);
     assert_eq!(found.capacity.get(Resources::MEMORY), real);
     assert_eq!(kept(&found), kept(&estimated), "a threshold in percent is of the estimate");
     assert_eq!(kind("m5.xlarge", &learned), kind("m5.xlarge", &class_with(Threshold::Share(5000))));
+}
+
+/// Rows: a resource, the amount that nodes report beside the estimate, and the expected difference from the estimate. Disk
+/// space replaces the estimate, because its margin is for unknown file systems. The other amounts only lower the estimate.
+#[test]
+fn allocatable_is_never_above_measured_amounts() {
+    let estimate = kind("m5.large", &class());
+    let rows = [
+        (Resources::CPU, -100, -100),
+        (Resources::CPU, 100, 0),
+        (Resources::MEMORY, -(1 << 20), -(1 << 20)),
+        (Resources::MEMORY, 1 << 20, 0),
+        (Resources::PODS, -9, -9),
+        (Resources::EPHEMERAL_STORAGE, -(1 << 30), -(1 << 30)),
+        (Resources::EPHEMERAL_STORAGE, 1 << 20, 1 << 20),
+    ];
+    for (resource, reported, expected) in rows {
+        let before = estimate.allocatable.get(resource);
+        let allocatable = [(resource, before + reported)].into_iter().collect();
+        let measured = Measured { allocatable, ..Measured::default() };
+        let found =
+            kind("m5.large", &ClassSettings { measured: [("m5.large".to_owned(), measured)].into(), ..class() });
+        assert_eq!(found.allocatable.get(resource), before + expected, "{resource} {reported}");
+        assert_eq!(found.capacity.get(Resources::PODS), estimate.capacity.get(Resources::PODS), "for the user data");
+    }
+}
+
+/// Rows: AMI family, size of the volume in GiB, and the allocatable bytes that a real node with default settings reports.
+#[test]
+fn ephemeral_storage_is_not_above_that_of_real_nodes() {
+    let rows = [
+        (AmiFamily::Al2023, 20, 18_181_869_946),
+        (AmiFamily::Al2, 20, 18_242_267_924),
+        (AmiFamily::Bottlerocket, 20, 17_933_882_132),
+        (AmiFamily::Bottlerocket, 20, 18_191_325_562),
+        (AmiFamily::Windows2022, 50, 47_243_678_026),
+    ];
+    for (family, size, real) in rows {
+        let disk_bytes = size << 30;
+        let found = kind("m6i.large", &ClassSettings { family, disk_bytes, ..class() });
+        let promised = found.allocatable.get(Resources::EPHEMERAL_STORAGE);
+        assert!((real - real / 40..=real).contains(&promised), "{family:?}: {promised} instead of {real}");
+    }
+    let raid0 = ClassSettings { raid0: true, ..class() };
+    let promised = kind("r5d.4xlarge", &raid0).allocatable.get(Resources::EPHEMERAL_STORAGE);
+    assert!((530_000_000_000..=536_337_620_000).contains(&promised), "{promised}");
+    let tiny = ClassSettings { family: AmiFamily::Custom, disk_bytes: 1 << 29, ..class() };
+    assert_eq!(kind("m6i.large", &tiny).capacity.get(Resources::EPHEMERAL_STORAGE), 0);
+}
+
+/// Rows: a type, its class, and the number of volumes that the EBS CSI driver reports on a new node of it.
+#[test]
+fn attach_limits_are_those_of_the_csi_driver() {
+    let listed = |list: &[NetworkInterface]| ClassSettings { network_interfaces: Some(list.to_vec()), ..class() };
+    let efa = [
+        interface(0, 0, InterfaceType::Interface),
+        interface(0, 1, InterfaceType::EfaOnly),
+        interface(1, 1, InterfaceType::EfaOnly),
+    ];
+    let measured = |volumes| Measured { volumes: Some(volumes), ..Measured::default() };
+    let reported =
+        |name: &str, volumes| ClassSettings { measured: [(name.to_owned(), measured(volumes))].into(), ..class() };
+    let rows = [
+        ("m5.large", class(), 25),
+        ("m5.24xlarge", class(), 25),
+        ("m5d.24xlarge", class(), 21),
+        ("g5.48xlarge", class(), 7),
+        ("d3.8xlarge", class(), 1),
+        ("m7i.large", class(), 31),
+        ("m7i.48xlarge", class(), 127),
+        ("i4i.32xlarge", class(), 17),
+        ("t2.micro", class(), 38),
+        ("m5.large", ClassSettings { volumes: 2, ..class() }, 24),
+        ("m6idn.32xlarge", listed(&efa), 19),
+        ("m5.large", reported("m5.large", 10), 10),
+        ("m5.large", reported("m7i.large", 10), 25),
+    ];
+    for (name, class, expected) in rows {
+        let limits = kind(name, &class).attach_limits;
+        assert_eq!(limits, [("ebs.csi.aws.com".to_owned(), expected)].into(), "{name}");
+    }
+    let unlisted = InstanceTypeInfo { ebs_attachments: 0, ..info("m5.large") };
+    assert_eq!(listing(&unlisted, &class()).0.attach_limits, BTreeMap::new());
 }
 
 fn class_with(memory_threshold: Threshold) -> ClassSettings {

@@ -71,6 +71,11 @@ fn labels_and_resources_equal_the_published_table() {
         let (_, mut found) = allocatable(&name, &class, &settings());
         // The table rounds memory down to whole MiB.
         found.set(Resources::MEMORY, found.get(Resources::MEMORY) >> 20 << 20);
+        // The table has the disk without its file system, which takes less than 1 %.
+        let whole = quantity::amount(Resources::EPHEMERAL_STORAGE, &example.resources[Resources::EPHEMERAL_STORAGE]);
+        let (whole, disk) = (whole.unwrap(), found.get(Resources::EPHEMERAL_STORAGE));
+        assert!((whole - whole / 100..whole).contains(&disk), "{name} has {disk} of {whole}");
+        found.set(Resources::EPHEMERAL_STORAGE, whole);
         let mut ours: BTreeMap<String, String> =
             labels.into_iter().map(|(key, values)| (key, values.join(","))).collect();
         ours.extend(found.iter().map(|(resource, amount)| (resource.to_owned(), amount.to_string())));
@@ -165,6 +170,12 @@ fn class_settings_parse_thresholds_and_disks() {
         assert_eq!(class(yaml).memory_threshold, expected, "{yaml}");
     }
     assert_eq!((Threshold::Share(100_000).amount_of(1000), Threshold::Share(5000).amount_of(1001)), (0, 51));
+    let kubelets = i64::from(20_893_676) * 1024;
+    let threshold = Threshold::Share(10_000).amount_of(kubelets);
+    assert!(
+        (2_139_512_454..2_139_512_800).contains(&threshold),
+        "kubelet computes 2139512454 with 32 bits: {threshold}"
+    );
     let disks = [
         (r#""blockDeviceMappings":[{"deviceName":"/dev/xvda","ebs":{"volumeSize":"100Gi"}}]"#, 100 << 30),
         (r#""blockDeviceMappings":[{"deviceName":"/dev/xvdb","ebs":{"volumeSize":"100Gi"}}]"#, 20 << 30),
@@ -184,9 +195,9 @@ fn class_settings_parse_thresholds_and_disks() {
     }
     let raid = class(r#""instanceStorePolicy":"RAID0""#);
     let (capacity, _) = allocatable("g5.xlarge", &raid, &settings());
-    assert_eq!(capacity.get(Resources::EPHEMERAL_STORAGE), 250_000_000_000);
+    assert_eq!(capacity.get(Resources::EPHEMERAL_STORAGE), 247_500_000_000 - (64 << 20));
     let (capacity, _) = allocatable("m5.large", &raid, &settings());
-    assert_eq!(capacity.get(Resources::EPHEMERAL_STORAGE), 20 << 30);
+    assert_eq!(capacity.get(Resources::EPHEMERAL_STORAGE), (20 << 30) - (80 << 20));
     let bad: api::EC2NodeClass = serde_json::from_str(
         r#"{"apiVersion":"karpenter.k8s.aws/v1","kind":"EC2NodeClass","metadata":{"name":"c"},"spec":{"subnetSelectorTerms":[],
         "securityGroupSelectorTerms":[],"amiSelectorTerms":[],"kubelet":{"kubeReserved":{"cpu":"much"}}}}"#,

@@ -2,6 +2,7 @@
 
 mod capacity_split;
 mod catalogue;
+mod launch_order;
 mod node;
 mod offer;
 mod pod;
@@ -13,6 +14,7 @@ mod topology;
 
 pub use capacity_split::CapacitySplit;
 pub use catalogue::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, label};
+pub use launch_order::FirstChoice;
 pub use node::{BoundPod, Drifted, Leaving, Node, Pressure, Stage, Unhealthy, Usage};
 pub use offer::Offer;
 pub use pod::{

@@ -54,7 +54,7 @@ pub struct Launch {
     pub min_instance_types: Option<u32>,
     /// Positions of the pods in the snapshot.
     pub pods: Vec<usize>,
-    /// Price of the cheapest available compatible offering.
+    /// Price of the offering that the launch uses first: the cheapest one, per unit of performance.
     pub price: MicroDollars,
     /// Purpose of the launch.
     pub purpose: Purpose,

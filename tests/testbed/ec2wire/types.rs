@@ -51,7 +51,7 @@ fn info(xml: &mut Xml, info: &InstanceTypeInfo) {
             xml.text("nvmeSupport", if info.local_nvme { "required" } else { "unsupported" });
         });
     }
-    ebs(xml, info.ebs_mbps);
+    ebs(xml, info);
     network(xml, info);
     if !info.gpus.is_empty() {
         xml.element("gpuInfo", |xml| xml.items("gpus", &info.gpus, accelerator));
@@ -64,8 +64,11 @@ fn gigahertz(mhz: u32) -> Option<String> {
     (mhz > 0).then(|| format!("{}.{:03}", mhz / 1000, mhz % 1000))
 }
 
-fn ebs(xml: &mut Xml, mbps: u32) {
+fn ebs(xml: &mut Xml, info: &InstanceTypeInfo) {
+    let mbps = info.ebs_mbps;
     xml.element("ebsInfo", |xml| {
+        xml.text("maximumEbsAttachments", info.ebs_attachments);
+        xml.text("attachmentLimitType", if info.ebs_attachments_shared { "shared" } else { "dedicated" });
         xml.text("ebsOptimizedSupport", if mbps > 0 { "default" } else { "unsupported" });
         if mbps > 0 {
             xml.element("ebsOptimizedInfo", |xml| xml.text("maximumBandwidthInMbps", mbps));

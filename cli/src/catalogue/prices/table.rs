@@ -9,8 +9,6 @@ use cloud::data::{self, Facts};
 use crate::failure::Failure;
 use crate::output::money;
 
-/// Region whose prices are embedded.
-const EMBEDDED: &str = "us-east-1";
 /// Start of a table's first line; the region follows.
 const TITLE: &str = "# Linux on-demand prices of ";
 const HEADING: &str = "instance_type,usd_per_hour";
@@ -22,7 +20,8 @@ pub struct PriceTable {
     pub on_demand: BTreeMap<String, i64>,
     /// Source of the prices, for people.
     pub source: String,
-    estimated: bool,
+    /// Region of the embedded prices that stand for those of the region.
+    estimated_from: Option<&'static str>,
 }
 
 impl PriceTable {
@@ -33,24 +32,27 @@ impl PriceTable {
     /// Returns an error if the given file cannot be read, or if any file is invalid or of another region.
     pub fn find(given: Option<&Path>, region: &str, facts: &Facts) -> Result<Self, Failure> {
         let default = default_path(region).filter(|path| given.is_none() && path.exists());
-        let mut on_demand = facts.on_demand.clone();
+        let mut on_demand = facts.on_demand_in(region).clone();
         let Some(path) = given.map(Path::to_owned).or(default) else {
-            let source = format!("embedded on-demand prices of {EMBEDDED}");
-            return Ok(Self { on_demand, source, estimated: region != EMBEDDED });
+            let embedded = facts.price_region(region);
+            let source = format!("embedded on-demand prices of {embedded}");
+            return Ok(Self { on_demand, source, estimated_from: (region != embedded).then_some(embedded) });
         };
         on_demand.extend(read(&path, region)?);
-        Ok(Self { on_demand, source: format!("on-demand prices from {}", path.display()), estimated: false })
+        Ok(Self { on_demand, source: format!("on-demand prices from {}", path.display()), estimated_from: None })
     }
 
-    /// Returns a warning if the prices are estimates.
+    /// Returns warnings if the prices are estimates, or not in dollars.
     #[must_use]
-    pub fn warning(&self, region: &str) -> Option<String> {
-        self.estimated.then(|| {
+    pub fn warnings(&self, region: &str) -> Vec<String> {
+        let estimate = self.estimated_from.map(|embedded| {
             format!(
-                "prices in {region} are estimates, taken from {EMBEDDED}; `kerf prices --region {region}` fetches \
+                "prices in {region} are estimates, taken from {embedded}; `kerf prices --region {region}` fetches \
                  real ones"
             )
-        })
+        });
+        let currency = region.starts_with("cn-").then(|| format!("prices in {region} are in yuan, shown with $"));
+        estimate.into_iter().chain(currency).collect()
     }
 }
 

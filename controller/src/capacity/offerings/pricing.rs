@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use cloud::CloudError;
-use cloud::types::prices::{EMBEDDED_REGION, NoPrices, Origin, PriceUpdate, Schedule};
+use cloud::types::prices::{NoPrices, Origin, PriceUpdate, Schedule};
 use daemon::metric::Metrics;
 use jiff::Timestamp;
 use planner::CapacityType;
@@ -34,11 +34,12 @@ impl Offerings {
     ) {
         let name = capacity_type.as_str();
         let region = &self.settings.region;
+        let table = cloud::data::facts().map_or("", |facts| facts.price_region(region));
         self.tell_prices(&metrics);
         if capacity_type == CapacityType::OnDemand && !cloud::types::prices::has_pricing_api(region, isolated_network) {
             tracing::info!(
                 region = region.as_str(),
-                table = EMBEDDED_REGION,
+                table,
                 "no Pricing API in this partition, using embedded on-demand prices"
             );
             return;
@@ -46,7 +47,7 @@ impl Offerings {
         if capacity_type == CapacityType::OnDemand {
             tracing::info!(
                 region = region.as_str(),
-                table = EMBEDDED_REGION,
+                table,
                 "using embedded on-demand prices until AWS returns those of the region"
             );
         }
@@ -141,11 +142,12 @@ mod tests {
 
     use cloud::fake::{FakeCloud, Fault};
     use cloud::settings::Settings as CloudSettings;
+    use cloud::types::NodeReading;
     use daemon::metric::Metrics;
     use planner::CapacityType;
 
     use super::seed;
-    use crate::capacity::offerings::{MemoryReading, Offerings};
+    use crate::capacity::offerings::Offerings;
     use crate::metrics;
     use crate::settings::Gates;
 
@@ -200,15 +202,16 @@ mod tests {
     }
 
     #[test]
-    fn learn_memory_returns_none_when_class_is_unknown() {
+    fn learn_node_returns_none_when_class_is_unknown() {
         let (_, offerings) = offerings();
-        let reading = MemoryReading {
+        let reading = NodeReading {
             class: "default".to_owned(),
             instance_type: TYPE.to_owned(),
             image: "ami-1".to_owned(),
-            memory: 1 << 30,
+            memory: Some(1 << 30),
+            ..NodeReading::default()
         };
-        assert_eq!(offerings.learn_memory(&reading, Timestamp::UNIX_EPOCH), None);
+        assert_eq!(offerings.learn_node(&reading, Timestamp::UNIX_EPOCH), None);
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! Tests of catalogues with unavailable offerings and without reservations.
+//! Tests of catalogues with unavailable offerings, without reservations, and with measured amounts.
 
 use std::collections::BTreeMap;
 
 use cloud::fake::FakeCloud;
 use jiff::Timestamp;
-use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation};
+use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, Resources};
 
-use super::{FleetAnswer, Scope, Token, drop_reserved};
+use super::{FleetAnswer, MeasurementUpdate, NodeReading, Scope, Token, drop_reserved};
 use crate::fixture;
 
 /// A shortage marks one offering as unavailable, without a call.
@@ -27,6 +27,40 @@ async fn end_launch_marks_one_offering_unavailable_without_a_call() {
     assert!(struck.next().is_none());
     assert_eq!(*offerings.catalogue("default", Timestamp::UNIX_EPOCH).unwrap(), expected);
     assert_eq!(fake.log().len(), calls);
+}
+
+/// The class promises more disk space and volumes than its first node has: the next plan promises what nodes have, and no pod
+/// buys nodes for ever.
+#[tokio::test]
+async fn learn_node_lowers_the_promises_of_its_class() {
+    let fake = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).build().unwrap();
+    let offerings = fixture::offerings(&fake).await;
+    let class = fixture::class(&fixture::discovered());
+    let resolved = fixture::resolution(&class, &offerings).await.class;
+    let image = resolved.images[0].image.id.clone();
+    offerings.learn(&class, resolved).unwrap();
+    let promised = || offerings.catalogue("default", Timestamp::UNIX_EPOCH).unwrap().types[0].clone();
+    let before = promised();
+    let amounts = [(Resources::EPHEMERAL_STORAGE, 1 << 30), (Resources::CPU, 1000), (Resources::PODS, 110)];
+    let reading = NodeReading {
+        class: "default".to_owned(),
+        class_hash: Some("of an older class".to_owned()),
+        instance_type: "m5.large".to_owned(),
+        image,
+        allocatable: amounts.into_iter().collect(),
+        volumes: Some(20),
+        ..NodeReading::default()
+    };
+    let learn = |reading: &NodeReading| offerings.learn_node(reading, Timestamp::UNIX_EPOCH);
+    assert_eq!(learn(&reading), Some(MeasurementUpdate::Nothing));
+    assert_eq!(promised(), before);
+    let reading = NodeReading { class_hash: Some(offerings.class_hash(&class)), ..reading };
+    assert_eq!(learn(&reading), Some(MeasurementUpdate::Changed));
+    let after = promised();
+    let amount = |kind: &InstanceType, name| kind.allocatable.get(name);
+    assert_eq!((amount(&after, Resources::EPHEMERAL_STORAGE), amount(&after, Resources::CPU)), (1 << 30, 1000));
+    assert_eq!(amount(&after, Resources::PODS), amount(&before, Resources::PODS));
+    assert_eq!(after.attach_limits, BTreeMap::from([("ebs.csi.aws.com".to_owned(), 20)]));
 }
 
 #[test]

@@ -41,7 +41,7 @@ metrics! {
     );
     PRICE_SOURCE: Gauge<ByCapacityTypeSource> = (
         "kerf_prices_source",
-        "1 for the source of the prices of a capacity type, else 0: aws, embedded (the built-in table of us-east-1), \
+        "1 for the source of the prices of a capacity type, else 0: aws, embedded (the built-in table), \
          on-demand (used for spot), table"
     );
     PRICE_TIME: Gauge<ByCapacityType> = (

@@ -22,6 +22,8 @@ pub(super) async fn types(fixture: &Fixture<'_>) -> Result {
         max_interfaces: 3,
         ipv4_per_interface: 10,
         ebs_mbps: 4750,
+        ebs_attachments: 27,
+        ebs_attachments_shared: true,
         network_cards: vec![NetworkCard { index: 0, max_interfaces: 3 }],
         ena: true,
         placement_strategies: ["cluster", "partition", "spread"].map(str::to_owned).to_vec(),

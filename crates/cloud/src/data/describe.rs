@@ -5,6 +5,9 @@ use serde::Deserialize;
 use super::scaled;
 use crate::calls::{Accelerator, InstanceTypeInfo, NetworkCard};
 
+/// Limit type of volumes that share their attachments with network interfaces.
+const SHARED: &str = "shared";
+
 /// A parse error with its position (from 1) in the list.
 pub(super) struct ParseError {
     pub(super) row: usize,
@@ -90,6 +93,10 @@ struct Size {
 struct Ebs {
     ebs_optimized_support: String,
     ebs_optimized_info: Option<Optimized>,
+    #[serde(default)]
+    maximum_ebs_attachments: u32,
+    #[serde(default)]
+    attachment_limit_type: String,
 }
 
 #[derive(Deserialize)]
@@ -195,6 +202,8 @@ impl Row {
             max_efa: network.efa_info.map_or(0, |efa| efa.maximum_efa_interfaces),
             encryption_in_transit: network.encryption_in_transit_supported,
             ebs_mbps: self.ebs_info.default_mbps(),
+            ebs_attachments: self.ebs_info.maximum_ebs_attachments,
+            ebs_attachments_shared: self.ebs_info.attachment_limit_type == SHARED,
             local_storage_gb: self.instance_storage_info.as_ref().map_or(0, |storage| storage.gb),
             local_nvme: self.instance_storage_info.is_some_and(|storage| storage.nvme != "unsupported"),
             gpus: self.gpu_info.map_or_else(Vec::new, |info| devices(info.gpus)),

@@ -1,22 +1,28 @@
 //! Candidates of a launch, and the reasons to drop some of them while others remain.
 
 use api::label;
-use planner::{CapacityType, InstanceType, MicroDollars, Offering};
+use planner::{CapacityType, FirstChoice, InstanceType, Offering};
 
 use super::LaunchOffer;
 use crate::types::is_exotic;
 
 /// An instance type that the NodeClaim may launch, with its compatible available offerings.
+#[derive(Clone)]
 pub(super) struct Candidate<'a> {
     pub(super) kind: &'a InstanceType,
     pub(super) offerings: Vec<&'a Offering>,
 }
 
 impl<'a> Candidate<'a> {
-    /// Returns the lowest price, of one capacity type or of all.
-    pub(super) fn cheapest(&self, capacity_type: Option<CapacityType>) -> Option<MicroDollars> {
-        let wanted = |offering: &&&Offering| capacity_type.is_none_or(|wanted| offering.capacity_type == wanted);
-        self.offerings.iter().filter(wanted).map(|offering| offering.price).min()
+    /// Returns the lowest cost of its offerings.
+    pub(super) fn cheapest(&self) -> Option<i64> {
+        self.offerings.iter().map(|offering| self.kind.cost(offering.price)).min()
+    }
+
+    /// Returns the candidate with those offerings that `keeps` accepts; `None` without any.
+    fn restricted(&self, keeps: impl Fn(&InstanceType, &Offering) -> bool) -> Option<Self> {
+        let kept: Vec<&'a Offering> = self.offerings.iter().copied().filter(|it| keeps(self.kind, it)).collect();
+        (!kept.is_empty()).then_some(Self { kind: self.kind, offerings: kept })
     }
 
     /// Returns the values of one label that the candidate can still have.
@@ -36,24 +42,29 @@ pub(super) fn drop_exotic(candidates: &mut Vec<Candidate<'_>>) {
     }
 }
 
-/// Returns reserved if available, else spot, else on-demand. The requirements have already removed all others.
-pub(super) fn capacity_type(candidates: &[Candidate<'_>]) -> CapacityType {
-    let all = candidates.iter().flat_map(|candidate| &candidate.offerings);
-    all.map(|offering| offering.capacity_type).min().unwrap_or(CapacityType::OnDemand)
+/// Candidates of one capacity type.
+pub(super) struct Selection<'a> {
+    pub(super) capacity_type: CapacityType,
+    pub(super) candidates: Vec<Candidate<'a>>,
 }
 
-/// Drops spot offerings that cost more than the cheapest on-demand offering of the set. If all of them do, spot remains: the
-/// NodeClaim may exclude on-demand for reasons other than price.
-pub(super) fn drop_dear_spot(candidates: &mut Vec<Candidate<'_>>) {
-    let cheapest = candidates.iter().filter_map(|candidate| candidate.cheapest(Some(CapacityType::OnDemand))).min();
-    let Some(limit) = cheapest else { return };
-    if !candidates.iter().any(|one| one.cheapest(Some(CapacityType::Spot)).is_some_and(|price| price <= limit)) {
-        return;
+/// Returns what a launch may request, in the order in which the planner prices launches: the capacity type of the cheapest
+/// offering first. Spot comes without offerings above the cheapest on-demand one, then with them: `minValues` may need these.
+pub(super) fn selections<'a>(candidates: &[Candidate<'a>]) -> Vec<Selection<'a>> {
+    let all = candidates.iter().flat_map(|one| one.offerings.iter().map(move |offering| (one.kind, *offering)));
+    let mut left: Vec<(&InstanceType, &Offering)> = all.collect();
+    let mut selections = Vec::new();
+    while let Some(first) = FirstChoice::new(left.iter().copied()) {
+        let capacity_type = first.capacity_type;
+        let kept = |keeps: &dyn Fn(&InstanceType, &Offering) -> bool| Selection {
+            capacity_type,
+            candidates: candidates.iter().filter_map(|one| one.restricted(keeps)).collect(),
+        };
+        selections.push(kept(&|kind, offering| first.includes(kind, offering)));
+        selections.push(kept(&|_, offering| offering.capacity_type == capacity_type));
+        left.retain(|(_, offering)| offering.capacity_type != capacity_type);
     }
-    for candidate in candidates.iter_mut() {
-        candidate.offerings.retain(|offering| offering.capacity_type != CapacityType::Spot || offering.price <= limit);
-    }
-    candidates.retain(|candidate| candidate.cheapest(Some(CapacityType::Spot)).is_some());
+    selections
 }
 
 /// Drops pools that another launch is probing, unless nothing else is left.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::label;
 use planner::{CapacityType, InstanceType, MinValuesPolicy, Offer as TypeOffer, Offering, Reservation, Resources};
 
-use super::candidate::{Candidate, capacity_type, drop_dear_spot, drop_exotic, drop_tried};
+use super::candidate::{Candidate, Selection, drop_exotic, drop_tried, selections};
 use super::reserved::{self, ReservationKind};
 use super::template::{self, TemplateSource};
 use super::{LaunchChoice, LaunchOffer, LaunchRefusal, LaunchRequest, MAX_TYPES};
@@ -25,23 +25,27 @@ pub fn choose(request: &LaunchRequest, offer: &LaunchOffer<'_>) -> Result<Launch
     if !min_values {
         drop_exotic(&mut candidates);
     }
-    let capacity_type = capacity_type(&candidates);
-    if capacity_type == CapacityType::Spot && !min_values {
-        drop_dear_spot(&mut candidates);
-    }
-    for candidate in &mut candidates {
-        candidate.offerings.retain(|offering| offering.capacity_type == capacity_type);
-    }
-    candidates.retain(|candidate| !candidate.offerings.is_empty());
+    let Selection { capacity_type, mut candidates } = select(request, &candidates)?;
     if !min_values {
         drop_tried(&mut candidates, offer);
     }
-    candidates.sort_by_key(|candidate| (candidate.cheapest(None), candidate.kind.name.as_str()));
+    candidates.sort_by_key(|candidate| (candidate.cheapest(), candidate.kind.name.as_str()));
     candidates.truncate(MAX_TYPES);
     let as_requested = has_min_values(request, offer, &candidates)?;
     let choice = assemble(request, offer, capacity_type, &candidates, &subnets)?;
     // The `context` requires instances as requested, so a request with lowered `minValues` is sent without it.
     Ok(if as_requested { choice } else { LaunchChoice { context: None, ..choice } })
+}
+
+/// Returns the first selection with as many values as `minValues` requires, else the first one: the policy then decides.
+fn select<'a>(request: &LaunchRequest, candidates: &[Candidate<'a>]) -> Result<Selection<'a>, LaunchRefusal> {
+    let mut selections = selections(candidates);
+    let enough = |it: &Selection<'_>| check_min_values(request, &it.candidates).is_ok();
+    let position = selections.iter().position(enough).unwrap_or(0);
+    if selections.is_empty() {
+        return Err(LaunchRefusal::InsufficientCapacity("no offering is left".to_owned()));
+    }
+    Ok(selections.swap_remove(position))
 }
 
 /// Returns for each zone the subnet with the most free addresses, among those that have any. Addresses of launches in flight
@@ -177,7 +181,7 @@ fn assemble(
                 zone: offering.zone.clone(),
                 subnet_id: subnet.id.clone(),
                 image_id: image.image.id.clone(),
-                priority: offering.price.0,
+                priority: candidate.kind.cost(offering.price),
             });
         }
     }
@@ -202,7 +206,7 @@ fn assemble(
         configs,
         tags: template::tags(request, offer),
         context: offer.class.spec.context.clone(),
-        prioritized: request.overlay_priced,
+        prioritized: request.overlay_priced || candidates.iter().any(|candidate| candidate.kind.performance.is_some()),
         addresses: u32::try_from(pods.unwrap_or_default()).unwrap_or(0),
     })
 }

@@ -64,9 +64,9 @@ impl ReservationKind {
 pub(super) fn narrow(candidates: &mut Vec<Candidate<'_>>) {
     let reserved = |offering: &&Offering| offering.capacity_type == CapacityType::Reserved;
     let all = candidates.iter().flat_map(|one| one.offerings.iter().map(move |offering| (one.kind, *offering)));
-    let cheapest = all
-        .filter(|(_, offering)| reserved(offering))
-        .min_by_key(|(kind, offering)| (offering.price, ReservationKind::from_offering(offering), kind.name.as_str()));
+    let cheapest = all.filter(|(_, offering)| reserved(offering)).min_by_key(|(kind, offering)| {
+        (kind.cost(offering.price), ReservationKind::from_offering(offering), kind.name.as_str())
+    });
     let Some((block_type, kind)) =
         cheapest.map(|(kind, offering)| (kind.name.clone(), ReservationKind::from_offering(offering)))
     else {

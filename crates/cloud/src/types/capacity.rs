@@ -4,7 +4,7 @@
 use machine::pods;
 use planner::Resources;
 
-use super::{ClassSettings, compatibility};
+use super::{ClassSettings, compatibility, storage};
 use crate::calls::InstanceTypeInfo;
 use crate::data::Facts;
 use crate::settings::Settings;
@@ -24,7 +24,7 @@ pub fn capacity(info: &InstanceTypeInfo, facts: &Facts, class: &ClassSettings, s
     all.set(Resources::CPU, i64::from(info.vcpus) * 1000);
     all.set(Resources::MEMORY, bytes(memory_mib(info, settings)));
     all.set(Resources::PODS, i64::from(max_pods(info, class, settings)));
-    all.set(Resources::EPHEMERAL_STORAGE, disk(info, class));
+    all.set(Resources::EPHEMERAL_STORAGE, storage::file_system_bytes(info, class));
     let mut device = |name: &str, count: u32| {
         if count > 0 {
             all.set(name, i64::from(count));
@@ -51,7 +51,8 @@ pub fn capacity(info: &InstanceTypeInfo, facts: &Facts, class: &ClassSettings, s
 /// Returns the capacity and the allocatable resources of an instance.
 ///
 /// Reported memory of existing nodes replaces the estimate. The kubelet reservations still follow from the estimate, because
-/// the node's settings were computed from it.
+/// the node's settings were computed from it. No allocatable amount is above what existing nodes reported. Their disk space
+/// replaces the estimate, which has a margin for unknown file systems.
 pub(super) fn sizes(
     info: &InstanceTypeInfo,
     facts: &Facts,
@@ -60,10 +61,16 @@ pub(super) fn sizes(
 ) -> (Resources, Resources) {
     let mut capacity = capacity(info, facts, class, settings);
     let kept = overhead(info, &capacity, class);
-    if let Some(memory) = class.learned_memory.get(&info.name) {
-        capacity.set(Resources::MEMORY, *memory);
+    let measured = class.measured.get(&info.name);
+    if let Some(memory) = measured.and_then(|it| it.memory) {
+        capacity.set(Resources::MEMORY, memory);
     }
-    let allocatable = less(&capacity, &kept);
+    let mut allocatable = less(&capacity, &kept);
+    for (name, amount) in measured.into_iter().flat_map(|it| it.allocatable.iter()) {
+        let estimate = allocatable.get(name);
+        allocatable.set(name, if name == Resources::EPHEMERAL_STORAGE { amount } else { amount.min(estimate) });
+        capacity.set(name, capacity.get(name).max(allocatable.get(name)));
+    }
     (capacity, allocatable)
 }
 
@@ -140,13 +147,6 @@ fn max_pods(info: &InstanceTypeInfo, class: &ClassSettings, settings: &Settings)
 fn reserved_interfaces(class: &ClassSettings, settings: &Settings) -> u32 {
     let listed = class.network_interfaces.as_deref().unwrap_or_default();
     settings.reserved_enis.saturating_add(compatibility::efa_only(listed, |card| card == DEFAULT_CARD))
-}
-
-fn disk(info: &InstanceTypeInfo, class: &ClassSettings) -> i64 {
-    if class.raid0 && info.local_storage_gb > 0 {
-        return i64::try_from(info.local_storage_gb).unwrap_or(i64::MAX).saturating_mul(1_000_000_000);
-    }
-    class.disk_bytes
 }
 
 fn bytes(mib: u64) -> i64 {

@@ -6,6 +6,7 @@ use api::nodeclass::{AmiFamily, BlockDeviceMapping, EC2NodeClassSpec, InstanceSt
 use api::{EC2NodeClass, label};
 use thiserror::Error;
 
+use super::Measured;
 use crate::calls::InstanceTypeInfo;
 use crate::data::scaled;
 use crate::nodeclass::{ResolvedClass, Zone};
@@ -36,14 +37,16 @@ pub enum Threshold {
 }
 
 impl Threshold {
-    /// Returns the threshold in bytes for this capacity, rounded up.
+    /// Returns the threshold in bytes for this capacity, rounded up. Kubelet stores a percentage in 32 bits, which may be
+    /// greater by one part in 2^23.
     #[must_use]
     pub fn amount_of(self, capacity: i64) -> i64 {
         match self {
             Self::Bytes(bytes) => bytes,
             Self::Share(share) if share >= 100_000 => 0,
             Self::Share(share) => {
-                let bytes = (i128::from(capacity) * i128::from(share) + 99_999) / 100_000;
+                let exact = i128::from(capacity) * i128::from(share);
+                let bytes = (exact + (exact >> 23) + 99_999) / 100_000;
                 i64::try_from(bytes).unwrap_or(i64::MAX)
             }
         }
@@ -88,8 +91,10 @@ pub struct ClassSettings {
     pub connection_tracking: bool,
     /// Strategy of the resolved placement group.
     pub placement_strategy: Option<String>,
-    /// Memory in bytes by instance type, as nodes with the EC2NodeClass's images reported it.
-    pub learned_memory: BTreeMap<String, i64>,
+    /// Number of volumes that a node of the EC2NodeClass starts with.
+    pub volumes: u32,
+    /// Amounts by instance type, as nodes of the EC2NodeClass reported them.
+    pub measured: BTreeMap<String, Measured>,
     /// Zones with a subnet of the EC2NodeClass.
     pub zones: BTreeMap<String, Zone>,
 }
@@ -145,7 +150,8 @@ impl ClassSettings {
             nested_virtualization: nested(spec),
             connection_tracking: spec.connection_tracking.is_some(),
             placement_strategy: None,
-            learned_memory: BTreeMap::new(),
+            volumes: volumes(spec, family),
+            measured: BTreeMap::new(),
             zones,
             name,
         })
@@ -195,7 +201,8 @@ impl Default for ClassSettings {
             nested_virtualization: false,
             connection_tracking: false,
             placement_strategy: None,
-            learned_memory: BTreeMap::new(),
+            volumes: 1,
+            measured: BTreeMap::new(),
             zones: BTreeMap::new(),
         }
     }
@@ -227,6 +234,13 @@ fn disk_size(spec: &EC2NodeClassSpec, family: AmiFamily) -> Option<&api::Quantit
         AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025 => by_device("/dev/sda1"),
     });
     chosen?.ebs.as_ref()?.volume_size.as_ref()
+}
+
+/// Returns the number of volumes that a node starts with.
+fn volumes(spec: &EC2NodeClassSpec, family: AmiFamily) -> u32 {
+    let default = if family == AmiFamily::Bottlerocket { 2 } else { 1 };
+    let listed = spec.block_device_mappings.len();
+    if listed == 0 { default } else { u32::try_from(listed).unwrap_or(u32::MAX) }
 }
 
 fn default_disk(family: AmiFamily) -> i64 {

@@ -16,9 +16,6 @@ use crate::data::Facts;
 
 pub use schedule::{REFRESH, Schedule};
 
-/// Region of the embedded on-demand prices.
-pub const EMBEDDED_REGION: &str = "us-east-1";
-
 /// An answer without any price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
@@ -43,7 +40,7 @@ pub struct PriceUpdate {
 pub enum Origin {
     /// A table of the region, given by the caller.
     Table,
-    /// The embedded table of [`EMBEDDED_REGION`], used for any region.
+    /// The embedded table of [`Facts::price_region`].
     Embedded,
     /// An answer of AWS: the Pricing API or the spot price history.
     Answer {
@@ -114,10 +111,10 @@ impl PriceBook {
         Self { on_demand, on_demand_origin: Origin::Table, spot: None, spot_origin: Origin::OnDemand }
     }
 
-    /// Creates a price book with the embedded table.
+    /// Creates a price book of a region with the embedded table that fits best.
     #[must_use]
-    pub fn embedded(facts: &Facts) -> Self {
-        Self { on_demand_origin: Origin::Embedded, ..Self::of_table(facts.on_demand.clone()) }
+    pub fn embedded(facts: &Facts, region: &str) -> Self {
+        Self { on_demand_origin: Origin::Embedded, ..Self::of_table(facts.on_demand_in(region).clone()) }
     }
 
     /// Updates on-demand prices, in millionths of a dollar per hour. Ignores prices of zero or less.

@@ -240,15 +240,12 @@ impl<'a> CommandContext<'a> {
         }
     }
 
-    /// Returns the maximum price of a launch, by the capacity type that EC2 uses first.
+    /// Returns the maximum price of a launch, over all offerings that its requirements allow.
     fn highest_price(&self, position: usize, launch: &Launch) -> Option<i64> {
         let in_flight_node = self.in_flight_nodes.get(position)?;
-        let worst = |kind: usize| {
-            let had: Vec<_> = in_flight_node.kinds[kind].1.iter().filter(|it| it.available).collect();
-            let tier = had.iter().map(|it| it.capacity_type).min()?;
-            had.iter().filter(|it| it.capacity_type == tier).map(|it| it.price.0).max()
-        };
-        in_flight_node.positions(&launch.instance_types).into_iter().filter_map(worst).max()
+        let listed = in_flight_node.positions(&launch.instance_types);
+        let offerings = listed.iter().flat_map(|kind| &in_flight_node.kinds[*kind].1);
+        offerings.filter(|it| it.available).map(|it| it.price.0).max()
     }
 
     /// Checks that no command launches where replacements failed, and that one command at a time tries again.

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::{
-    CapacityType, InstanceType, Launch, MicroDollars, NodeVerdict, Offer, Offering, Overload, Requirements, Size,
-    Snapshot, label, utilization_limit,
+    CapacityType, FirstChoice, InstanceType, Launch, MicroDollars, NodeVerdict, Offer, Offering, Overload,
+    Requirements, Size, Snapshot, label, utilization_limit,
 };
 
 /// Minimum number of cheaper spot types for the replacement of a single spot node by another one. Fewer types mean that the
@@ -33,52 +33,54 @@ pub(super) fn narrow(snapshot: &Snapshot, launch: &Launch, terms: ReplacementRul
     let types = pool.and_then(|pool| snapshot.catalogues.get(pool.catalogue)).map_or(&[][..], |it| &it.types);
     let find = |name: &String| types.iter().find(|kind| kind.name == *name);
     let all: Vec<&InstanceType> = launch.instance_types.iter().filter_map(find).collect();
-    let mut narrowed = launch.clone();
-    let to_spot = allows(launch, CapacityType::Spot);
-    if terms.from_spot && to_spot && !snapshot.policy.spot_to_spot {
-        return Err(NodeVerdict::SpotToSpot { types: None });
+    let mut offerings = available(&all, &requirements(launch));
+    while let Some(first) = FirstChoice::new(offerings.iter().copied()) {
+        let to_spot = first.capacity_type == CapacityType::Spot;
+        if terms.from_spot && to_spot && !snapshot.policy.spot_to_spot {
+            return Err(NodeVerdict::SpotToSpot { types: None });
+        }
+        let narrowed = launch_as(launch, first.capacity_type);
+        let kinds = cheaper(&all, &requirements(&narrowed), terms.most);
+        if !kinds.is_empty() || (terms.from_spot && to_spot) {
+            let kinds = below_utilization_limit(kinds, terms.used)?;
+            let kept = if terms.from_spot && terms.single && to_spot { few(&narrowed, kinds)? } else { kinds };
+            return finish(narrowed, &kept).ok_or(none);
+        }
+        offerings.retain(|(_, offering)| offering.capacity_type != first.capacity_type);
     }
-    let as_spot = to_spot.then(|| cheaper(&all, &only_spot(launch), terms.most));
-    if let Some(kinds) = as_spot.filter(|kinds| terms.from_spot || !kinds.is_empty()) {
-        set_spot(&mut narrowed);
-        let kinds = below_utilization_limit(kinds, terms.used)?;
-        let kept = if terms.from_spot && terms.single { few(launch, kinds)? } else { kinds };
-        return finish(narrowed, &kept).ok_or(none);
-    }
-    let kinds = below_utilization_limit(cheaper(&all, &requirements(&narrowed), terms.most), terms.used)?;
-    finish(narrowed, &kinds).ok_or(none)
+    Err(none)
 }
 
 fn requirements(launch: &Launch) -> Requirements {
     launch.requirements.iter().collect()
 }
 
-fn only_spot(launch: &Launch) -> Requirements {
-    let mut launch = launch.clone();
-    set_spot(&mut launch);
-    requirements(&launch)
-}
-
-fn allows(launch: &Launch, one: CapacityType) -> bool {
-    requirements(launch).get(label::CAPACITY_TYPE).is_none_or(|set| set.allows(Some(one.as_str())))
-}
-
-/// Restricts the launch to spot. Otherwise a launch without available spot capacity would become an unwanted on-demand node.
-fn set_spot(launch: &mut Launch) {
-    for requirement in launch.requirements.iter_mut().filter(|it| it.key == label::CAPACITY_TYPE) {
-        requirement.values = vec![CapacityType::Spot.as_str().to_owned()];
+/// Returns the launch restricted to one capacity type. Otherwise a launch without capacity of that type would become a node of
+/// another one that costs more.
+fn launch_as(launch: &Launch, capacity_type: CapacityType) -> Launch {
+    let mut narrowed = launch.clone();
+    for requirement in narrowed.requirements.iter_mut().filter(|it| it.key == label::CAPACITY_TYPE) {
+        requirement.values = vec![capacity_type.as_str().to_owned()];
     }
+    narrowed
 }
 
-/// Returns types whose most expensive available offering costs at most `most`.
+/// Returns the available offerings that satisfy the requirements, each with its type.
+fn available<'k>(kinds: &[&'k InstanceType], requirements: &Requirements) -> Vec<(&'k InstanceType, &'k Offering)> {
+    let of_kind = |kind: &&'k InstanceType| {
+        let (kind, offer) = (*kind, Offer::new(kind));
+        let available = offer.offerings(requirements).filter(|it| it.available);
+        available.map(|offering| (kind, offering)).collect::<Vec<_>>()
+    };
+    kinds.iter().flat_map(of_kind).collect()
+}
+
+/// Returns types whose most expensive available offering costs at most `most`, with the price of the cheapest one.
 fn cheaper<'k>(kinds: &[&'k InstanceType], requirements: &Requirements, most: i64) -> Vec<(&'k InstanceType, i64)> {
     let worst = |kind: &&'k InstanceType| {
-        let offer = Offer::new(kind);
-        let had: Vec<&Offering> = offer.offerings(requirements).filter(|it| it.available).collect();
-        let tier = had.iter().map(|it| it.capacity_type).min()?;
-        let dearest = had.iter().filter(|it| it.capacity_type == tier).map(|it| it.price).max()?;
-        let cheapest = had.iter().map(|it| it.price.0).min()?;
-        (dearest.0 <= most).then_some((*kind, cheapest))
+        let prices: Vec<i64> = available(&[*kind], requirements).iter().map(|(_, it)| it.price.0).collect();
+        let (cheapest, dearest) = (prices.iter().min()?, prices.iter().max()?);
+        (*dearest <= most).then_some((*kind, *cheapest))
     };
     kinds.iter().filter_map(worst).collect()
 }
@@ -107,7 +109,7 @@ fn few<'k>(launch: &Launch, kinds: Vec<(&'k InstanceType, i64)>) -> Result<Vec<(
         return Err(NodeVerdict::SpotToSpot { types: Some(kinds.len()) });
     }
     let mut kept = kinds;
-    kept.sort_by_key(|(kind, price)| (effective(kind, *price), kind.name.as_str()));
+    kept.sort_by_key(|(kind, price)| (kind.cost(MicroDollars(*price)), kind.name.as_str()));
     let enough = (LEAST_SPOT_TYPES..=kept.len()).find(|count| keeps_values(launch, &kept[..*count]));
     kept.truncate(enough.unwrap_or(kept.len()));
     Ok(kept)
@@ -119,15 +121,10 @@ fn finish(mut launch: Launch, kinds: &[(&InstanceType, i64)]) -> Option<Launch> 
         return None;
     }
     let mut kinds = kinds.to_vec();
-    kinds.sort_by_key(|(kind, price)| (effective(kind, *price), kind.name.as_str()));
-    launch.price = MicroDollars(kinds.iter().map(|(_, price)| *price).min()?);
+    kinds.sort_by_key(|(kind, price)| (kind.cost(MicroDollars(*price)), kind.name.as_str()));
+    launch.price = MicroDollars(kinds.first()?.1);
     launch.instance_types = Arc::new(kinds.iter().map(|(kind, _)| kind.name.clone()).collect());
     Some(launch)
-}
-
-/// Returns the price per unit of performance.
-fn effective(kind: &InstanceType, price: i64) -> i128 {
-    i128::from(price) * 1000 / i128::from(kind.performance.unwrap_or(1000).max(1))
 }
 
 fn keeps_values(launch: &Launch, kinds: &[(&InstanceType, i64)]) -> bool {

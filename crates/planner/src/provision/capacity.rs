@@ -62,7 +62,7 @@ pub(super) struct TypeList {
     pub(super) names: Arc<Vec<String>>,
     /// Minimum DaemonSet overhead over all of them.
     pub(super) overhead: Resources,
-    /// Price of the cheapest one.
+    /// Price of the first one.
     pub(super) price: MicroDollars,
     pub(super) sold_as: CapacityTypes,
 }
@@ -216,7 +216,7 @@ impl Capacity<'_> {
             TypeList {
                 names: Arc::new(entries().map(name).collect()),
                 overhead: minimum(entries().map(|entry| &candidates[entry.candidate].overhead)),
-                price: MicroDollars(entries().map(|entry| entry.price).min().unwrap_or(0)),
+                price: MicroDollars(entries().next().map_or(0, |entry| entry.price)),
                 sold_as: entries().fold(CapacityTypes::default(), |all, entry| all.with(entry.sold_as)),
             }
         };

@@ -7,7 +7,8 @@ use api::objects::{CSINode, ResourceList};
 use api::{DurationText, NodeClaim, NodeClaimSpec, condition, label};
 use jiff::Timestamp;
 use planner::{
-    Catalogue, Drifted, InstanceType, MicroDollars, Millis, Offer, Offering, Requirements, Resources, Stage,
+    Catalogue, Drifted, FirstChoice, InstanceType, MicroDollars, Millis, Offer, Offering, Requirements, Resources,
+    Stage,
 };
 
 use super::bound_pod::{bound_pod, never_evicted};
@@ -301,8 +302,10 @@ fn likely_type<'a>(context: &'a TranslationContext<'_>, machine: &NodeSource<'_>
     }
     let requirements = claim_requirements(machine.claim?);
     listed_types(context, machine).min_by_key(|kind| {
-        let price = Offer::new(kind).price(&requirements);
-        (price.is_none(), price, &kind.name)
+        let offer = Offer::new(kind);
+        let available = offer.offerings(&requirements).filter(|it| it.available).map(|it| (*kind, it));
+        let cost = FirstChoice::new(available).map(|it| (kind.cost(it.price), it.capacity_type));
+        (cost.is_none(), cost, &kind.name)
     })
 }
 

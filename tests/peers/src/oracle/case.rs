@@ -6,7 +6,7 @@ use std::fmt;
 use anyhow::{Context, Result, ensure};
 use api::label;
 use planner::{
-    Catalogue, Effect, InstanceType, Launch, MicroDollars, Offer, Offering, Operator, Plan, PodVerdict, Pool,
+    Catalogue, Effect, FirstChoice, InstanceType, Launch, Offer, Offering, Operator, Plan, PodVerdict, Pool,
     Requirements, Snapshot, Stage,
 };
 use serde_json::{Value, json};
@@ -183,7 +183,9 @@ fn planned<'a>(
     let choices = choices(catalogue, launch)?;
     let (kind, offering) = match variant {
         Variant::Cheapest => {
-            *choices.iter().min_by_key(|(kind, it)| (it.price, &kind.name)).context("nothing to buy")?
+            let cost =
+                |(kind, it): &&(&InstanceType, &Offering)| (kind.cost(it.price), it.capacity_type, kind.name.clone());
+            *choices.iter().min_by_key(cost).context("nothing to buy")?
         }
         Variant::Any(_) => *dice.one(&choices),
     };
@@ -210,9 +212,8 @@ fn choices<'a>(catalogue: &'a Catalogue, launch: &Launch) -> Result<Vec<(&'a Ins
         choices.extend(Offer::new(kind).offerings(&requirements).filter(|it| it.available).map(|it| (kind, it)));
         ensure!(choices.len() > before, "type {name} is listed and cannot be had as required");
     }
-    ensure!(!choices.is_empty(), "no types are listed");
-    let least = choices.iter().map(|(_, offering)| offering.price).min().unwrap_or(MicroDollars(0));
-    ensure!(least == launch.price, "it says that it costs {:?} and can be had for {least:?}", launch.price);
+    let first = FirstChoice::new(choices.iter().copied()).context("no types are listed")?;
+    ensure!(first.price == launch.price, "it says that it costs {:?} and can be had for {first:?}", launch.price);
     Ok(choices)
 }
 

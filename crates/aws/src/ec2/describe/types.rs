@@ -28,6 +28,8 @@ pub(crate) fn of_ec2(info: ec2::InstanceTypeInfo) -> InstanceTypeInfo {
     let first_device = neuron.first().and_then(|device| device.core_info.as_ref());
     let cores = count(first_device.and_then(|cores| cores.count));
     let storage = info.instance_storage_info;
+    let ebs = info.ebs_info.as_ref();
+    let limit = ebs.and_then(|ebs| ebs.attachment_limit_type.as_ref());
     InstanceTypeInfo {
         name: info.instance_type.map_or_else(String::new, |name| name.as_str().to_owned()),
         vcpus: count(info.v_cpu_info.and_then(|cpu| cpu.default_v_cpus)),
@@ -42,6 +44,8 @@ pub(crate) fn of_ec2(info: ec2::InstanceTypeInfo) -> InstanceTypeInfo {
         ipv4_per_interface: network.ipv4,
         max_efa: network.efa,
         encryption_in_transit: network.encrypted,
+        ebs_attachments: count(ebs.and_then(|ebs| ebs.maximum_ebs_attachments)),
+        ebs_attachments_shared: limit == Some(&ec2::AttachmentLimitType::Shared),
         ebs_mbps: ebs_mbps(info.ebs_info),
         local_storage_gb: size(storage.as_ref().and_then(|storage| storage.total_size_in_gb)),
         local_nvme: storage.and_then(|storage| storage.nvme_support).is_some_and(offers_nvme),

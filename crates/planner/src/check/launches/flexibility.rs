@@ -34,16 +34,17 @@ impl<'a> Offered<'a> {
         }
     }
 
-    /// Checks that the price is that of the cheapest offering, and that types are sorted by price per unit of performance.
+    /// Checks that types are sorted by price per unit of performance, and that the price is that of the first one.
     fn prices(&self, findings: &mut Findings) {
-        let cheapest = |offerings: &[&Offering]| offerings.iter().map(|offering| offering.price).min();
+        let cheapest = |offerings: &[&Offering]| offerings.iter().map(|it| (it.price, it.capacity_type)).min();
         let row = |(kind, offerings): &(&'a InstanceType, Vec<&Offering>)| {
-            (cheapest(offerings).map(|price| effective(price, kind.performance)), kind.name.as_str())
+            let cost = cheapest(offerings).map(|(price, of)| (effective(price, kind.performance), of));
+            (cost, kind.name.as_str())
         };
-        let rows: Vec<(Option<i128>, &str)> = self.listed.iter().map(row).collect();
+        let rows: Vec<_> = self.listed.iter().map(row).collect();
         let subject = &self.launch.subject;
         findings.expect(rows.is_sorted(), subject, || format!("types are not cheapest first: {rows:?}"));
-        let real = self.listed.iter().filter_map(|(_, offerings)| cheapest(offerings)).min();
+        let real = self.listed.first().and_then(|(_, offerings)| cheapest(offerings)).map(|(price, _)| price);
         let stated = self.launch.launch.price;
         findings.expect(real == Some(stated), subject, || format!("says {stated:?}, the cheapest is {real:?}"));
     }

@@ -46,6 +46,7 @@ pub(in crate::provision) struct PricedType {
     pub(in crate::provision) cost: i64,
     /// Price of this offering, in micro-dollars per hour.
     pub(in crate::provision) price: i64,
+    pub(in crate::provision) cheapest: CapacityType,
     /// Capacity types in which the type is available.
     pub(in crate::provision) sold_as: CapacityTypes,
 }
@@ -452,26 +453,26 @@ impl<'a> NodeTemplates<'a> {
 }
 
 impl PoolTemplate<'_> {
-    /// Returns the available candidates, by cost, then by name.
+    /// Returns the available candidates in the order in which a launch uses them: by cost, then by capacity type and name.
     fn all_priced(&self, candidates: &[usize], requirements: &Requirements) -> Vec<PricedType> {
         let mut entries: Vec<PricedType> = candidates.iter().filter_map(|it| self.priced(*it, requirements)).collect();
-        entries.sort_by_key(|entry| (entry.cost, &self.candidates[entry.candidate].offer.kind.name));
+        entries.sort_by_key(|entry| (entry.cost, entry.cheapest, &self.candidates[entry.candidate].offer.kind.name));
         entries
     }
 
     /// Returns a candidate with its cheapest offering; `None` when none is available for the requirements, or when DaemonSet
     /// pods fill the type.
     fn priced(&self, candidate: usize, requirements: &Requirements) -> Option<PricedType> {
-        let mut price: Option<i64> = None;
+        let own = &self.candidates[candidate];
+        let mut best = None;
         let mut sold_as = CapacityTypes::default();
-        for offering in self.candidates[candidate].offerings(requirements) {
-            price = Some(price.map_or(offering.price.0, |price| price.min(offering.price.0)));
+        for offering in own.offerings(requirements) {
+            best = best.into_iter().chain([(offering.price, offering.capacity_type)]).min();
             sold_as = sold_as.with(CapacityTypes::only(offering.capacity_type));
         }
-        let (own, price) = (&self.candidates[candidate], price?);
-        let performance = i64::from(own.offer.kind.performance.unwrap_or(1000).max(1));
-        let cost = price.saturating_mul(1000) / performance + self.pool.node_fee.0;
-        own.lacking.is_none().then_some(PricedType { candidate, cost, price, sold_as })
+        let (price, cheapest) = best.filter(|_| own.lacking.is_none())?;
+        let cost = own.offer.kind.cost(price) + self.pool.node_fee.0;
+        Some(PricedType { candidate, cost, price: price.0, cheapest, sold_as })
     }
 }
 
