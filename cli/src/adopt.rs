@@ -1,6 +1,7 @@
 //! `kerf adopt --check`: changes on takeover from Karpenter, computed from the objects of a cluster. Nothing is written to the
 //! cluster.
 
+mod ineffective;
 mod pools;
 mod programs;
 mod report;
@@ -36,6 +37,7 @@ pub fn report(objects: &[Value]) -> Report {
     objects.iter().for_each(|object| flatten(object, &mut flat));
     let mut findings = programs::findings(&flat);
     findings.extend(pools::findings(&flat));
+    findings.extend(ineffective::findings(&flat));
     Report::new(findings)
 }
 

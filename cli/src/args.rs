@@ -11,6 +11,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use jiff::Timestamp;
 
+use crate::convert::NodeIdentity;
+
 pub use selector::Selector;
 pub use settings::{Settings, Sizes};
 
@@ -211,7 +213,7 @@ impl CapacityTypeArg {
 /// Arguments of `kerf convert`.
 #[derive(Debug, Args)]
 pub struct Convert {
-    /// Files and folders with manifests, Helm values or Prometheus rules, - for standard input
+    /// Files and folders with manifests, Helm values, Prometheus rules or a Grafana board, - for standard input
     #[arg(required_unless_present = "live", value_name = "PATH")]
     pub paths: Vec<PathBuf>,
     /// NodePools and EC2NodeClasses of the kubeconfig's cluster as input
@@ -220,9 +222,24 @@ pub struct Convert {
     /// Origin of the files, if not Karpenter
     #[arg(long, value_name = "WHAT", value_enum)]
     pub from: Option<Origin>,
-    /// Role of nodes, for node groups whose description does not name one
-    #[arg(long, value_name = "NAME", requires = "from")]
+    /// Role of nodes, for EC2NodeClasses and node groups that name neither a role nor an instance profile
+    #[arg(long, value_name = "NAME")]
     pub role: Option<String>,
+    /// Instance profile of nodes, in place of --role
+    #[arg(long, value_name = "NAME", conflicts_with = "role")]
+    pub instance_profile: Option<String>,
+    /// Name of the cluster, for node groups whose tags do not contain it
+    #[arg(long, value_name = "NAME", requires = "from")]
+    pub cluster_name: Option<String>,
+}
+
+impl Convert {
+    /// Returns the identity of nodes.
+    #[must_use]
+    pub fn identity(&self) -> Option<NodeIdentity> {
+        let profile = self.instance_profile.clone().map(NodeIdentity::InstanceProfile);
+        self.role.clone().map(NodeIdentity::Role).or(profile)
+    }
 }
 
 /// Arguments of `kerf adopt`.

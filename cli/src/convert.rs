@@ -1,12 +1,16 @@
 //! `kerf convert`: manifests of older versions of Karpenter become manifests of v1 with the same meaning.
 //!
-//! Manifests, Helm values and Prometheus rules are reported separately. A document that is current is printed byte for byte. A
+//! Manifests, Helm values, Prometheus rules and Grafana boards are converted separately; only values beside manifests are read for
+//! the settings of their classes. A document that is current is printed byte for byte. A
 //! changed document is printed from a tree that keeps comments, quotes and the order of fields. All output is validated against
 //! the rules of `kerf plan`. A single rejected document prevents any output.
 
 mod class;
+mod class_defaults;
 mod cluster_autoscaler;
 mod document;
+mod kubelet;
+mod monitoring;
 mod object;
 mod pool;
 mod retired;
@@ -18,11 +22,12 @@ use std::path::PathBuf;
 
 use crate::input::{self, File, InputError, InputErrors};
 use class::ClassVersion;
+use class_defaults::ClassDefaults;
 use document::{Document, SourceText};
 use object::{Object, RemarkKind};
-use tree::Node;
 
-pub use cluster_autoscaler::from_cluster_autoscaler;
+pub use class_defaults::NodeIdentity;
+pub use cluster_autoscaler::{GroupOptions, from_cluster_autoscaler};
 
 /// Result of a conversion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,35 +38,46 @@ pub struct Converted {
     pub changed: Vec<String>,
     /// Settings without an equivalent, in the same format.
     pub lost: Vec<String>,
+    /// Other facts about the input that the user should know.
+    pub notes: Vec<String>,
 }
 
-/// Converts all input at `paths`: files, folders with their subfolders, and `-` for `stdin`.
+/// Converts all input at `paths`: files, folders with their subfolders, and `-` for `stdin`. Classes without a role and without
+/// an instance profile get `identity`.
 ///
 /// # Errors
 /// Returns everything that cannot be converted, each with its fix.
-pub fn convert(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Converted, InputErrors> {
+pub fn convert(
+    paths: &[PathBuf],
+    identity: Option<&NodeIdentity>,
+    stdin: &mut dyn Read,
+) -> Result<Converted, InputErrors> {
     let (files, errors) = input::files(paths, stdin);
-    if errors.is_empty() { texts(&files) } else { Err(InputErrors::new(errors)) }
+    if errors.is_empty() { texts(&files, identity) } else { Err(InputErrors::new(errors)) }
 }
 
 /// Converts one text as if it were the file `name`.
 ///
 /// # Errors
 /// Returns the same errors as [`convert`].
-pub fn convert_text(name: &str, text: &str) -> Result<Converted, InputErrors> {
-    texts(&[File { name: name.to_owned(), text: text.to_owned() }])
+pub fn convert_text(name: &str, text: &str, identity: Option<&NodeIdentity>) -> Result<Converted, InputErrors> {
+    texts(&[File { name: name.to_owned(), text: text.to_owned() }], identity)
 }
 
-fn texts(files: &[File]) -> Result<Converted, InputErrors> {
+fn texts(files: &[File], identity: Option<&NodeIdentity>) -> Result<Converted, InputErrors> {
     let mut sources: Vec<SourceText> = files.iter().map(SourceText::read).collect();
     let mut errors: Vec<InputError> =
         sources.iter_mut().flat_map(|source| std::mem::take(&mut source.errors)).collect();
+    let values = document::take_values(&mut sources);
+    let defaults = ClassDefaults::new(identity, &values);
+    let mut out = Converted::default();
+    out.notes.extend(values.iter().flat_map(SourceText::unconverted_values));
     errors.extend(document::mixed(&sources));
     let mut objects: Vec<&mut Object> = sources.iter_mut().flat_map(SourceText::objects).collect();
-    convert_objects(&mut objects);
+    convert_objects(&mut objects, &defaults);
+    out.notes.extend(defaults.unused());
     reject_duplicate_classes(&mut objects);
-    move_kubelets(&mut objects);
-    let mut out = Converted::default();
+    kubelet::move_to_classes(&mut objects);
     for object in &mut objects {
         object.take_split_off_messages();
         object.edited = object.is_changed();
@@ -70,6 +86,7 @@ fn texts(files: &[File]) -> Result<Converted, InputErrors> {
         }
         if object.faults.is_empty() {
             validate(object);
+            note_ineffective(object);
         }
         errors.append(&mut object.faults);
     }
@@ -83,7 +100,7 @@ fn texts(files: &[File]) -> Result<Converted, InputErrors> {
 }
 
 /// Converts each object into its v1 form.
-fn convert_objects(objects: &mut [&mut Object]) {
+fn convert_objects(objects: &mut [&mut Object], defaults: &ClassDefaults) {
     let classes: Vec<String> =
         objects.iter().filter(|object| is_class(object)).map(|it| it.name().to_owned()).collect();
     for object in objects.iter_mut() {
@@ -92,15 +109,17 @@ fn convert_objects(objects: &mut [&mut Object]) {
         match [api[0].as_str(), api[1].as_str(), api[2].as_str()] {
             ["karpenter.sh", "v1alpha5", "Provisioner"] => {
                 let inline = pool::provisioner(object, &classes);
-                object.split_off = inline.map(|root| Box::new(Object::new(object.place.clone(), root)));
-                if let Some(class) = object.split_off.as_deref_mut() {
-                    class::modernise(class, ClassVersion::Alpha);
+                object.split_offs = inline.map(|root| Object::new(object.place.clone(), root)).into_iter().collect();
+                for class in &mut object.split_offs {
+                    class::modernise(class, ClassVersion::Alpha, defaults);
                 }
             }
             ["karpenter.sh", "v1beta1" | "v1", "NodePool"] => pool::modernise(object, &classes),
-            ["karpenter.k8s.aws", "v1alpha1", "AWSNodeTemplate"] => class::modernise(object, ClassVersion::Alpha),
-            ["karpenter.k8s.aws", "v1beta1", "EC2NodeClass"] => class::modernise(object, ClassVersion::Beta),
-            ["karpenter.k8s.aws", "v1", "EC2NodeClass"] => class::modernise(object, ClassVersion::Current),
+            ["karpenter.k8s.aws", "v1alpha1", "AWSNodeTemplate"] => {
+                class::modernise(object, ClassVersion::Alpha, defaults)
+            }
+            ["karpenter.k8s.aws", "v1beta1", "EC2NodeClass"] => class::modernise(object, ClassVersion::Beta, defaults),
+            ["karpenter.k8s.aws", "v1", "EC2NodeClass"] => class::modernise(object, ClassVersion::Current, defaults),
             ["karpenter.sh", "v1", "NodeClaim"] | ["karpenter.sh", "v1beta1", "NodeClaim"] => {}
             ["", _, _] => values::modernise(object),
             [_, _, kind] => reject_unsupported(object, kind),
@@ -118,7 +137,7 @@ fn convert_objects(objects: &mut [&mut Object]) {
 /// Rejects a class of a Provisioner's provider whose name another class has.
 fn reject_duplicate_classes(objects: &mut [&mut Object]) {
     let classes: Vec<String> = objects.iter().filter(|it| is_class(it)).map(|it| it.name().to_owned()).collect();
-    for object in objects.iter_mut().filter(|object| object.split_off.is_some()) {
+    for object in objects.iter_mut().filter(|object| !object.split_offs.is_empty()) {
         if classes.iter().any(|class| class == object.name()) {
             let cure = "write the provider as an AWSNodeTemplate with another name and a providerRef to it";
             object.refuse("spec", "the EC2NodeClass of its provider would have the name of another one", cure);
@@ -154,67 +173,10 @@ fn reject_unsupported(object: &mut Object, kind: &str) {
     object.refuse(path, &format!("there never was a {kind} of {api}"), format!("write one of these: {known}"));
 }
 
-/// Moves kubelet settings to the class, to which they belong since v1. All NodePools of a class must have the same settings.
-fn move_kubelets(objects: &mut [&mut Object]) {
-    const KUBELET: [&str; 4] = ["spec", "template", "spec", "kubelet"];
-    let class_of = |pool: &Object| pool.root.text_at(&["spec", "template", "spec", "nodeClassRef", "name"]).to_owned();
-    let pools: Vec<usize> = (0..objects.len()).filter(|place| objects[*place].api().2 == "NodePool").collect();
-    let settings: Vec<(usize, String, Option<Node>)> = pools
-        .iter()
-        .map(|place| (*place, class_of(objects[*place]), objects[*place].root.at(&KUBELET).cloned()))
-        .collect();
-    for (place, class, kubelet) in &settings {
-        let Some(kubelet) = kubelet else { continue };
-        let path = KUBELET.join(".");
-        let differs = |other: &Option<Node>| other.as_ref().is_none_or(|other| !other.is_equal(kubelet));
-        if let Some((other, ..)) = settings.iter().find(|(_, name, other)| name == class && differs(other)) {
-            let problem = format!(
-                "kubelet settings belong to the EC2NodeClass since v1, and {} of the same class {class} has others",
-                objects[*other].label
-            );
-            let cure = format!("copy {class} with another name for one of the NodePools and set its nodeClassRef");
-            objects[*place].refuse(&path, &problem, cure);
-            continue;
-        }
-        move_kubelet(objects, *place, class, kubelet);
-    }
-}
-
-fn move_kubelet(objects: &mut [&mut Object], pool: usize, class: &str, kubelet: &Node) {
-    const PATH: &str = "spec.template.spec.kubelet";
-    let own = objects[pool].split_off.as_deref().is_some_and(|split_off| split_off.name() == class);
-    let found = (0..objects.len()).find(|place| is_class(objects[*place]) && objects[*place].name() == class);
-    if found.is_none() && !own {
-        let problem = format!(
-            "kubelet settings belong to the EC2NodeClass since v1, and EC2NodeClass {class} is \
-                               not in the input"
-        );
-        objects[pool].refuse(PATH, &problem, "add its file, so that they can be written there");
-        return;
-    }
-    objects[pool].changed(PATH, &format!("is now spec.kubelet of EC2NodeClass {class}"));
-    objects[pool].root.take_at(&["spec", "template", "spec", "kubelet"]);
-    let class = match found {
-        Some(place) => Some(&mut *objects[place]),
-        None => objects[pool].split_off.as_deref_mut(),
-    };
-    let Some(class) = class else { return };
-    match class.root.at(&["spec", "kubelet"]).map(|known| known.is_equal(kubelet)) {
-        Some(true) => {}
-        Some(false) => {
-            class.refuse("spec.kubelet", "a NodePool of this class has other kubelet settings", "make both equal");
-        }
-        None => {
-            class.changed("spec", "now has the kubelet settings of its NodePools");
-            class.root.enter(&["spec"]).set("kubelet", kubelet.clone());
-        }
-    }
-}
-
 /// Validates a converted object with the rules of `kerf plan`.
 fn validate(object: &mut Object) {
-    let subjects = [Some(&*object), object.split_off.as_deref()];
-    let faults: Vec<InputError> = subjects.into_iter().flatten().flat_map(plan_errors).collect();
+    let subjects = || [&*object].into_iter().chain(&object.split_offs);
+    let faults: Vec<InputError> = subjects().flat_map(plan_errors).collect();
     object.faults.extend(faults);
 }
 
@@ -228,12 +190,31 @@ fn plan_errors(object: &Object) -> Vec<InputError> {
     errors.into_iter().map(|error| object.located(error)).collect()
 }
 
+/// Adds notes about fields and keys of a converted object that have no effect.
+fn note_ineffective(object: &mut Object) {
+    if object.label.is_empty() {
+        return;
+    }
+    let texts = || {
+        let roots = [&object.root].into_iter().chain(object.split_offs.iter().map(|split_off| &split_off.root));
+        roots.map(|root| tree::Tree { root: root.clone(), after: Vec::new() }.write())
+    };
+    let found = texts().filter_map(|text| input::read_text(&object.place.file, &text).ok());
+    let warnings: Vec<String> = found.flat_map(|manifests| manifests.warnings).collect();
+    for warning in warnings {
+        let text = warning.strip_prefix(&format!("{}: ", object.label)).unwrap_or(&warning);
+        let (path, rest) = text.split_once(' ').unwrap_or((text, ""));
+        object.note_field(path, rest);
+    }
+}
+
 impl Converted {
     fn remark(&mut self, kind: RemarkKind, text: &str) {
         let text = input::in_one_line(text);
         match kind {
             RemarkKind::Changed => self.changed.push(text),
             RemarkKind::Lost => self.lost.push(text),
+            RemarkKind::Note => self.notes.push(text),
         }
     }
 }

@@ -22,6 +22,7 @@ pub use objects::Objects;
 pub(crate) use error::in_one_line;
 pub(crate) use files::File;
 pub(crate) use text::{is_blank, pieces};
+pub(crate) use validation::settings as ineffective_settings;
 
 use kinds::Verdict;
 use raw::{ObjectKey, Raw};
@@ -157,7 +158,7 @@ impl Reader {
         self.name_generated();
         let mut objects = Objects::default();
         for raw in self.found.into_values() {
-            for warning in validation::unknown_fields(&raw) {
+            for warning in validation::ineffective(&raw) {
                 self.notes.push(format!("{}: {warning}", raw.place));
                 self.warnings.push(warning);
             }

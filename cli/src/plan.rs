@@ -3,6 +3,7 @@
 mod cost;
 mod defaults;
 pub(crate) mod explain;
+pub(crate) mod hints;
 pub mod report;
 pub(crate) mod table;
 pub mod view;
@@ -15,6 +16,7 @@ use snapshot::{Input, Problem, SnapshotResult, UsageError};
 use crate::catalogue::{self, CatalogueOptions, CatalogueSet};
 use crate::failure::Failure;
 use crate::input::{Manifests, Objects};
+use crate::userdata;
 
 /// Inputs of a plan besides the objects.
 #[derive(Clone, Debug)]
@@ -108,6 +110,8 @@ impl PlanInput {
         warnings.extend(defaults::gates(&mut objects, &conditions.gates));
         warnings.extend(workload::expand(&mut objects));
         warnings.extend(defaults::complete(&mut objects, conditions.now));
+        warnings.extend(hints::without_constant_budget(&objects.pools));
+        warnings.extend(userdata::warnings(&objects));
         let catalogue_set = catalogue::build(&objects, &conditions.catalogue, conditions.now)?;
         warnings.extend(catalogue_set.warnings.iter().cloned());
         warnings.sort();
@@ -173,6 +177,11 @@ fn with_fix(problem: &Problem) -> String {
     }
 }
 
+/// Reports whether the problem is already a warning about the manifest of a NodePool.
+fn is_reported_by_input(problem: &Problem) -> bool {
+    matches!(problem, Problem::Ineffective { kind: "NodePool", .. })
+}
+
 /// Computes a plan and validates it with code that is independent of the planner. Commands that fail the validation are
 /// removed, so the rest is what the controller would carry out.
 ///
@@ -181,7 +190,7 @@ fn with_fix(problem: &Problem) -> String {
 pub fn answer(manifests: Manifests, conditions: &Conditions) -> Result<PlanAnswer, Failure> {
     let mut cluster = PlanInput::new(manifests, conditions)?;
     let built = cluster.snapshot(conditions);
-    cluster.warnings.extend(built.problems.iter().map(with_fix));
+    cluster.warnings.extend(built.problems.iter().filter(|problem| !is_reported_by_input(problem)).map(with_fix));
     cluster.warnings.extend(defaults::without_capacity(&cluster.objects, &built));
     cluster.warnings.extend(defaults::unrepaired(&cluster.objects, &built, conditions));
     let ValidatedPlan { sound, findings } = planner::checked(&built.snapshot, planner::plan(&built.snapshot));

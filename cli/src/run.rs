@@ -75,11 +75,13 @@ fn execute(verb: Verb) -> Result<u8, Failure> {
             let stdin = &mut io::stdin().lock();
             let converted = match args.from {
                 Some(Origin::ClusterAutoscaler) => {
-                    convert::from_cluster_autoscaler(&args.paths, args.role.as_deref(), stdin)?
+                    let options = convert::GroupOptions { identity: args.identity(), cluster: args.cluster_name };
+                    convert::from_cluster_autoscaler(&args.paths, &options, stdin)?
                 }
-                None if args.live => convert::convert_text("cluster", &live::manifests()?)?,
-                None => convert::convert(&args.paths, stdin)?,
+                None if args.live => convert::convert_text("cluster", &live::manifests()?, args.identity().as_ref())?,
+                None => convert::convert(&args.paths, args.identity().as_ref(), stdin)?,
             };
+            converted.notes.iter().for_each(|text| eprintln!("kerf: note: {text}"));
             converted.changed.iter().for_each(|text| eprintln!("kerf: changed: {text}"));
             converted.lost.iter().for_each(|text| eprintln!("kerf: lost: {text}"));
             print(&converted.text)?;

@@ -54,6 +54,29 @@ pub fn render(args: &UserData, stdin: &mut dyn Read) -> Result<RenderedUserData,
     Ok(RenderedUserData { text, notes })
 }
 
+/// Returns the warnings about the user data of each EC2NodeClass that a NodePool uses, and the error if there is none.
+pub(crate) fn warnings(objects: &Objects) -> Vec<String> {
+    let mut all = Vec::new();
+    for pool in &objects.pools {
+        let wanted = Some(&pool.spec.template.spec.node_class_ref.name);
+        let Some(class) = objects.classes.iter().find(|class| class.metadata.name.as_ref() == wanted) else { continue };
+        let settings = Cluster::default().settings();
+        let document =
+            user_data::of_class(class, &settings, launch_request(pool).registration(), capacity_type(pool), None);
+        let name = class.metadata.name.as_deref().unwrap_or_default();
+        match document {
+            Ok(document) => all.extend(document.warnings.iter().map(|it| format!("EC2NodeClass {name}: {it}"))),
+            Err(error) => {
+                let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+                all.push(format!("EC2NodeClass {name}: no instance can be launched: {error}{cause}"));
+            }
+        }
+    }
+    all.sort();
+    all.dedup();
+    all
+}
+
 /// Reads both files; standard input is read once for both.
 fn objects(args: &UserData, stdin: &mut dyn Read) -> Result<(Objects, Objects, Vec<String>), Failure> {
     let classes = input::read(std::slice::from_ref(&args.class), stdin).map_err(Failure::from)?;

@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::support::kerf;
-use cli::convert::convert_text;
-use cli::input::read_text;
+use cli::convert::Converted;
+use cli::input::{InputErrors, read_text};
 use proptest::prelude::{Just, Strategy, any, prop};
 use proptest::{prop_assert, prop_assert_eq, prop_oneof, proptest, sample};
 use serde_json::Value;
@@ -16,7 +16,7 @@ fn case(name: &str) -> PathBuf {
 }
 
 /// Inputs in the cases that can be converted, as folder and arguments.
-const CONVERTED: [(&str, &[&str]); 9] = [
+const CONVERTED: [(&str, &[&str]); 15] = [
     ("convert_alpha", &["pools.yaml"]),
     ("convert_beta", &["all.yaml"]),
     ("convert_mistakes", &["."]),
@@ -25,8 +25,18 @@ const CONVERTED: [(&str, &[&str]); 9] = [
     ("convert_values", &["umbrella.yaml"]),
     ("convert_rules", &["rules.yml"]),
     ("convert_current", &["odd.yaml"]),
+    ("convert_kubelet", &["annotation.yaml"]),
+    ("convert_kubelet", &["shared.yaml"]),
+    ("convert_role", &["template.yaml", "values.yaml"]),
+    ("convert_boards", &["clean.json"]),
+    ("convert_tags", &["--from", "cluster-autoscaler", "groups.json", "--role", "nodes"]),
+    ("without_effect", &["capacity.yaml"]),
     ("convert_groups", &["--from", "cluster-autoscaler", "nodegroup.json", "asg.json", "--role", "nodes"]),
 ];
+
+fn convert_text(name: &str, text: &str) -> Result<Converted, InputErrors> {
+    cli::convert::convert_text(name, text, None)
+}
 
 fn convert(folder: &str, arguments: &[&str]) -> crate::support::Answer {
     let all: Vec<&str> = ["convert"].into_iter().chain(arguments.iter().copied()).collect();
@@ -47,7 +57,7 @@ fn convert_is_idempotent() {
 #[test]
 fn plan_accepts_the_output_of_convert() {
     for (folder, arguments) in
-        CONVERTED.iter().filter(|(folder, _)| !["convert_values", "convert_rules"].contains(folder))
+        CONVERTED.iter().filter(|(folder, _)| !["convert_boards", "convert_rules", "convert_values"].contains(folder))
     {
         let text = convert(folder, arguments).stdout;
         let plan = kerf(&case(folder), &["plan", "-", "--now", "2026-11-22T00:00:00Z"], &text, &[]);

@@ -1,4 +1,5 @@
-//! Test that `docs/metrics.md` matches the table of metrics, from which `make bless` writes it.
+//! Test that `docs/metrics.md`, and the list by which `kerf convert` checks queries, match the table of metrics, from which
+//! `make bless` writes both.
 #![expect(clippy::expect_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::BTreeSet;
@@ -6,17 +7,26 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use controller::metrics::table;
-use daemon::metric::Kind;
+use daemon::metric::{Description, Kind};
+
+fn check(file: &str, wanted: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, wanted).expect("the file can be written");
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(found == wanted, "{file} is stale: run `make bless` and review the difference");
+}
 
 #[test]
 fn metrics_page_matches_the_table() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md");
-    let wanted = page();
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&path, &wanted).expect("docs/metrics.md can be written");
-    }
-    let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == wanted, "docs/metrics.md is stale: run `make bless` and review the difference");
+    check("docs/metrics.md", &page());
+}
+
+#[test]
+fn metrics_of_convert_match_the_table() {
+    let line = |metric: &Description| format!("{},{},{}\n", metric.name, metric.kind.as_str(), metric.labels.join(" "));
+    check("cli/src/convert/monitoring/controller.csv", &table().iter().map(line).collect::<String>());
 }
 
 #[test]
@@ -44,6 +54,7 @@ const INTRODUCTION: &str = "# Metrics of the controller
 This page lists every metric of the controller. It is a reference, written from `controller/src/metrics/definitions` by `make bless`. Metrics whose
 names begin with `karpenter_` or `operator_` have Karpenter's meaning; those that begin with `kerf_` are our own. The alerts in
 `controller/monitoring/alerts.yaml` are explained in [runbook.md](runbook.md); `controller/monitoring/boards` has boards for Grafana.
+`kerf convert` compares rules and boards of Karpenter with this list ([migrate-from-karpenter.md](migrate-from-karpenter.md)).
 
 Karpenter has many metrics per node, pod or object. Kerf has them per NodePool, condition or workload, and lists only the oldest pods.
 A thousand nodes of ten NodePools with twenty thousand pods are less than two thousand series, which a test counts. Sums over the

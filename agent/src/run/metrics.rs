@@ -64,6 +64,25 @@ pub fn show_timeline(metrics: &Metrics, timeline: &Timeline) {
 mod tests {
     use super::*;
 
+    /// `kerf convert` checks the metrics and labels of queries by this list.
+    #[test]
+    fn table_matches_the_metrics_of_convert() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/src/convert/monitoring/agent.csv");
+        let line = |metric: &daemon::metric::Description| {
+            format!("{},{},{}\n", metric.name, metric.kind.as_str(), metric.labels.join(" "))
+        };
+        let wanted: String = TABLE.iter().map(line).collect();
+        if std::env::var_os("BLESS").is_some() {
+            let _ = std::fs::write(&path, &wanted);
+        }
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap_or_default(),
+            wanted,
+            "{}; review with BLESS=1",
+            path.display()
+        );
+    }
+
     #[test]
     fn table_matches_the_metrics_of_the_agent_page() {
         let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/agent.md");

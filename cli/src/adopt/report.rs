@@ -7,6 +7,8 @@ use std::fmt;
 pub enum Severity {
     /// Must be fixed before Kerf starts.
     BeforeStart,
+    /// Has no effect with Kerf.
+    NoEffect,
     /// Changes once Kerf runs, and needs no action.
     Change,
 }
@@ -25,6 +27,10 @@ pub struct Finding {
 impl Finding {
     pub(super) fn before_start(object: impl Into<String>, text: impl Into<String>) -> Self {
         Self { severity: Severity::BeforeStart, object: object.into(), text: text.into() }
+    }
+
+    pub(super) fn no_effect(object: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { severity: Severity::NoEffect, object: object.into(), text: text.into() }
     }
 
     pub(super) fn change(object: impl Into<String>, text: impl Into<String>) -> Self {
@@ -57,6 +63,7 @@ impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headings = [
             (Severity::BeforeStart, "TO FIX BEFORE KERF STARTS"),
+            (Severity::NoEffect, "SETTINGS WITHOUT EFFECT"),
             (Severity::Change, "CHANGES ON TAKEOVER, NO ACTION NEEDED"),
         ];
         for (severity, heading) in headings {

@@ -1,6 +1,7 @@
 //! Conversion of AWSNodeTemplates of v1alpha1 and EC2NodeClasses of any version into EC2NodeClasses of v1 with the same
 //! meaning.
 
+use super::class_defaults::ClassDefaults;
 use super::object::Object;
 use super::tree::{Entry, Node, NodeKind};
 
@@ -31,7 +32,7 @@ pub(super) enum ClassVersion {
 }
 
 /// Converts a class of any version into the form of v1.
-pub(super) fn modernise(object: &mut Object, version: ClassVersion) {
+pub(super) fn modernise(object: &mut Object, version: ClassVersion, defaults: &ClassDefaults) {
     object.become_kind(CURRENT, "EC2NodeClass");
     templates(object);
     for (from, to) in SELECTORS {
@@ -44,7 +45,10 @@ pub(super) fn modernise(object: &mut Object, version: ClassVersion) {
     if version < ClassVersion::Current {
         metadata(object, version);
     }
-    role(object);
+    defaults.identify(object);
+    if version < ClassVersion::Current {
+        defaults.tag(object);
+    }
     if object.root.at(&["spec", "kubelet", "maxPodGracePeriod"]).is_some() {
         object.shift(&["spec", "kubelet", "maxPodGracePeriod"], &["spec", "kubelet", "evictionMaxPodGracePeriod"]);
     }
@@ -253,16 +257,5 @@ fn metadata(object: &mut Object, version: ClassVersion) {
     if object.root.at(&HOPS).is_none() {
         object.changed(&HOPS.join("."), "added 2, the default before v1 (v1 has 1)");
         object.root.enter(&["spec", "metadataOptions"]).set("httpPutResponseHopLimit", Node::plain(2));
-    }
-}
-
-/// Validates that the class has exactly one of role and instance profile.
-fn role(object: &mut Object) {
-    let has = |field: &str| !object.root.text_at(&["spec", field]).is_empty();
-    let cure = "set one of them: the role, or the profile of aws.defaultInstanceProfile before v1beta1";
-    match (has("role"), has("instanceProfile")) {
-        (false, false) => object.refuse("spec.role", "neither role nor instanceProfile is set", cure),
-        (true, true) => object.refuse("spec.instanceProfile", "role is set too", "remove one of them"),
-        _ => {}
     }
 }

@@ -1,4 +1,5 @@
-//! `kerf convert --from cluster-autoscaler`: a NodePool and an EC2NodeClass for each node group in the output of the AWS CLI.
+//! `kerf convert --from cluster-autoscaler`: a NodePool and an EC2NodeClass for each node group in the output of the AWS CLI, and
+//! a NodeOverlay for its devices.
 //!
 //! A description is not complete. Settings that the description lacks, and settings without an equivalent in a NodePool, are
 //! reported.
@@ -6,27 +7,38 @@
 mod group;
 mod managed;
 mod scaling;
+mod tags;
 
 use std::io::Read;
 use std::path::PathBuf;
 
+use api::label;
 use serde_json::Value;
 
-use super::Converted;
 use super::object::RemarkKind;
 use super::pool::quoted;
 use super::tree::{Entry, Node, NodeKind, Tree};
+use super::{Converted, NodeIdentity};
 use crate::input::{self, File, InputError, InputErrors, Place};
-use group::{Group, Need};
+use group::{Group, Need, Taint};
+
+/// Settings for groups whose description does not contain them.
+#[derive(Clone, Debug, Default)]
+pub struct GroupOptions {
+    /// Role or instance profile of nodes.
+    pub identity: Option<NodeIdentity>,
+    /// Name of the cluster.
+    pub cluster: Option<String>,
+}
 
 /// Converts each group at `paths` into a NodePool and an EC2NodeClass. The input is the output of `aws autoscaling
-/// describe-auto-scaling-groups` and `aws eks describe-nodegroup`. `role` is the role of nodes for descriptions that name none.
+/// describe-auto-scaling-groups` and `aws eks describe-nodegroup`.
 ///
 /// # Errors
 /// Returns input that is no such description, and groups that no NodePool can represent, each with its fix.
 pub fn from_cluster_autoscaler(
     paths: &[PathBuf],
-    role: Option<&str>,
+    options: &GroupOptions,
     stdin: &mut dyn Read,
 ) -> Result<Converted, InputErrors> {
     let (files, mut errors) = input::files(paths, stdin);
@@ -43,7 +55,8 @@ pub fn from_cluster_autoscaler(
     for place in 0..groups.len() {
         let (earlier, rest) = groups.split_at_mut(place);
         let Some(group) = rest.first_mut() else { break };
-        group.role = group.role.take().or_else(|| role.map(str::to_owned));
+        group.identity = group.identity.take().or_else(|| options.identity.clone());
+        group.cluster = group.cluster.take().or_else(|| options.cluster.clone());
         errors.extend(group.faults());
         errors.extend(earlier.iter().find(|other| other.name() == group.name()).map(|other| group.namesake(other)));
     }
@@ -56,14 +69,17 @@ pub fn from_cluster_autoscaler(
 fn converted(groups: &[Group]) -> Result<Converted, InputErrors> {
     let (mut out, mut errors) = (Converted::default(), Vec::new());
     for group in groups {
-        let text = [class(group), pool(group)].map(|root| Tree { root, after: Vec::new() }.write()).join("---\n");
+        let roots = [class(group), pool(group)].into_iter().chain(overlay(group));
+        let texts: Vec<String> = roots.map(|root| Tree { root, after: Vec::new() }.write()).collect();
+        let text = texts.join("---\n");
         if let Err(found) = input::read_text(&group.place.file, &text) {
-            errors.extend(found.0.into_iter().map(|error| InputError { place: group.place.clone(), ..error }));
+            errors.extend(found.0.into_iter().map(|error| group.described(error)));
         }
         out.text.push_str(if out.text.is_empty() { "" } else { "---\n" });
         out.text.push_str(&text);
         let remark = |text: &String| format!("{}: {}: {text}", group.place, group.title);
         group.lost.iter().for_each(|text| out.remark(RemarkKind::Lost, &remark(text)));
+        group.changed.iter().for_each(|text| out.remark(RemarkKind::Changed, &remark(text)));
         out.remark(RemarkKind::Changed, &remark(&format!("is now NodePool and EC2NodeClass {}", group.name())));
     }
     if errors.is_empty() { Ok(out) } else { Err(InputErrors::new(errors)) }
@@ -87,14 +103,14 @@ fn groups_of(file: &File) -> Result<Vec<Group>, InputError> {
 
 fn class(group: &Group) -> Node {
     let flow = |key: &'static str, value: Node| Node { line: 0, kind: NodeKind::FlowMap(vec![Entry::new(key, value)]) };
-    let role = Node::text(group.role.as_deref().unwrap_or_default());
+    let (identity, name) = group.identity.as_ref().map(NodeIdentity::field).unwrap_or_default();
     let subnets = group.subnets.iter().map(|id| flow("id", Node::text(id)));
     let mut tags = Node::map([]);
     let cluster = group.cluster.as_deref().unwrap_or_default();
     tags.set(&format!("kubernetes.io/cluster/{cluster}"), Node::text("owned"));
     let alias = flow("alias", Node::text(group.alias.unwrap_or(group::DEFAULT_ALIAS)));
     let mut spec = Node::map([
-        ("role", role),
+        (identity, Node::text(name)),
         ("amiSelectorTerms", Node::list([alias])),
         ("subnetSelectorTerms", Node::list(subnets)),
         ("securityGroupSelectorTerms", Node::list([Node::map([("tags", tags)])])),
@@ -134,14 +150,6 @@ fn pool(group: &Group) -> Node {
     let mut inner =
         Node::map([("nodeClassRef", Node::map(reference)), ("requirements", Node::list(group.needs.iter().map(need)))]);
     if !group.taints.is_empty() {
-        let taint = |(key, value, effect): &(String, String, String)| {
-            let mut taint = Node::map([("key", Node::text(key))]);
-            if !value.is_empty() {
-                taint.set("value", Node::text(value));
-            }
-            taint.set("effect", Node::text(effect));
-            taint
-        };
         inner.set("taints", Node::list(group.taints.iter().map(taint)));
     }
     inner.set("expireAfter", Node::text("Never"));
@@ -150,13 +158,33 @@ fn pool(group: &Group) -> Node {
         template.set("metadata", Node::map([("labels", texts(&group.labels))]));
     }
     template.set("spec", inner);
+    let unneeded = group.unneeded.as_deref().unwrap_or("10m");
     let after =
-        [("consolidationPolicy", Node::text("WhenEmptyOrUnderutilized")), ("consolidateAfter", Node::plain("10m"))];
+        [("consolidationPolicy", Node::text("WhenEmptyOrUnderutilized")), ("consolidateAfter", Node::plain(unneeded))];
     let mut spec = Node::map([("template", template), ("disruption", Node::map(after))]);
     if let Some(most) = group.most {
         spec.set("limits", Node::map([("nodes", quoted(&most.to_string()))]));
     }
     object("karpenter.sh/v1", "NodePool", group, spec)
+}
+
+fn taint(taint: &Taint) -> Node {
+    let mut node = Node::map([("key", Node::text(&taint.key))]);
+    if !taint.value.is_empty() {
+        node.set("value", Node::text(&taint.value));
+    }
+    node.set("effect", Node::text(&taint.effect));
+    node
+}
+
+/// Returns the overlay with the devices that a program on the group's nodes offers; EC2 does not list such devices.
+fn overlay(group: &Group) -> Option<Node> {
+    if group.devices.is_empty() {
+        return None;
+    }
+    let own = Need { key: label::NODEPOOL, operator: "In", values: vec![group.name()] };
+    let spec = Node::map([("requirements", Node::list([need(&own)])), ("capacity", texts(&group.devices))]);
+    Some(object("karpenter.sh/v1alpha1", "NodeOverlay", group, spec))
 }
 
 fn object(api: &'static str, kind: &'static str, group: &Group, spec: Node) -> Node {

@@ -2,9 +2,11 @@
 
 use machine::document::REPEATED;
 
+use super::monitoring::rules::{self, Placed};
+use super::monitoring::{self, board};
 use super::object::{Object, Remark, RemarkKind};
 use super::retired;
-use super::tree::{self, Entry, Node, Tree};
+use super::tree::{self, Entry, Node, NodeKind, Style, Tree};
 use super::{Converted, values};
 use crate::input::{self, File, InputError, Place};
 
@@ -24,6 +26,7 @@ enum DocumentKind {
     Manifest,
     Values,
     Rules,
+    Board,
     Nothing,
 }
 
@@ -70,6 +73,24 @@ impl SourceText {
         self.documents.iter_mut().flat_map(|document| document.objects.iter_mut())
     }
 
+    /// Returns the Helm values in the file, each with its place; those of a subchart without the key of the subchart.
+    pub(super) fn values_roots(&self) -> impl Iterator<Item = (String, &Node)> {
+        let values = self.documents.iter().filter(|document| document.kind == DocumentKind::Values);
+        values.filter_map(|document| Some((document.place.to_string(), values::own(&document.tree.as_ref()?.root))))
+    }
+
+    /// Returns a note for each document of Helm values that is read and not converted.
+    pub(super) fn unconverted_values(&self) -> impl Iterator<Item = String> {
+        let note =
+            |place| format!("{place}: Helm values, used only for the EC2NodeClasses; convert them alone as well");
+        self.values_roots().map(move |(place, _)| note(place))
+    }
+
+    /// Reports whether the file has documents of a kind.
+    fn has(&self, kind: DocumentKind) -> bool {
+        self.documents.iter().any(|document| document.kind == kind)
+    }
+
     /// Adds the file to the output.
     pub(super) fn write(&self, out: &mut Converted) {
         let changed = self.documents.iter().any(Document::is_changed);
@@ -114,19 +135,35 @@ fn pieces(text: &str) -> (Vec<(usize, String)>, &'static str) {
     (input::pieces(text).into_iter().map(|(line, body)| (line, body.to_owned())).collect(), "---")
 }
 
+/// Removes and returns files with only Helm values, if other files contain manifests: values of old versions had settings that
+/// belong to EC2NodeClasses now.
+pub(super) fn take_values(sources: &mut Vec<SourceText>) -> Vec<SourceText> {
+    if !sources.iter().any(|source| source.has(DocumentKind::Manifest)) {
+        return Vec::new();
+    }
+    let others = [DocumentKind::Manifest, DocumentKind::Rules, DocumentKind::Board];
+    let is_values =
+        |source: &SourceText| source.has(DocumentKind::Values) && others.iter().all(|kind| !source.has(*kind));
+    let (values, rest) = std::mem::take(sources).into_iter().partition(is_values);
+    *sources = rest;
+    values
+}
+
 /// Reports files of different kinds. Manifests are applied and values are passed to Helm, so one output cannot contain both.
 pub(super) fn mixed(sources: &[SourceText]) -> Option<InputError> {
     let documents =
         || sources.iter().flat_map(|source| &source.documents).filter(|it| it.kind != DocumentKind::Nothing);
     let first = documents().next()?;
-    let other = documents().find(|document| document.kind != first.kind)?;
+    let is_apart = |document: &&Document| document.kind != first.kind || document.kind == DocumentKind::Board;
+    let other = documents().skip(1).find(is_apart)?;
     let name = |document: &Document| match document.kind {
         DocumentKind::Values => "Helm values",
         DocumentKind::Rules => "Prometheus rules",
+        DocumentKind::Board => "a Grafana board",
         DocumentKind::Manifest | DocumentKind::Nothing => "manifests",
     };
     let problem = format!("it contains {}, and {} contains {}", name(other), first.place, name(first));
-    Some(InputError::new(&other.place, problem, "convert each kind separately"))
+    Some(InputError::new(&other.place, problem, "convert each kind separately, and each board"))
 }
 
 impl Document {
@@ -140,6 +177,13 @@ impl Document {
         let found = retired::names(&self.body);
         self.renamed(line, &found.hits);
         self.body = found.text;
+        if board::read(&self.body).is_some() {
+            self.kind = DocumentKind::Board;
+            self.rename_metrics(line);
+            let found = board::read(&self.body).map(|board| board::check(&board, &self.body, line));
+            self.lose(found.unwrap_or_default());
+            return Ok(());
+        }
         let tree = tree::read(&self.body, line).map_err(|fault| {
             let problem = format!("line {}: not YAML: {}", fault.line, fault.problem);
             let cure = match fault.problem.ends_with(REPEATED) {
@@ -154,14 +198,20 @@ impl Document {
         }
         let (api, kind) = (root.text_at(&["apiVersion"]), root.text_at(&["kind"]));
         self.kind = DocumentKind::Manifest;
-        if retired::are_rules(root) {
+        if rules::are_rules(root) {
             self.kind = if kind.is_empty() { DocumentKind::Rules } else { DocumentKind::Manifest };
-            return self.rules(line);
+            self.rename_metrics(line);
+            return tree::read(&self.body, line).map_or(Ok(()), |tree| self.report(rules::check(&tree.root)));
+        }
+        if !embedded(root).is_empty() {
+            self.rename_metrics(line);
+            return tree::read(&self.body, line).map_or(Ok(()), |tree| self.embedded(&tree.root));
         }
         if api.is_empty() || kind.is_empty() {
             return self.values(tree);
         }
         self.kind = DocumentKind::Manifest;
+        self.note_ineffective();
         if kind.ends_with("List") && root.get("items").is_some_and(Node::is_list) {
             self.list(tree);
         } else if is_of_karpenter(api) {
@@ -183,22 +233,70 @@ impl Document {
         }
     }
 
-    fn rules(&mut self, line: usize) -> Result<(), Vec<InputError>> {
-        let found = retired::metrics(&self.body).map_err(|gone| {
-            let error = |(at, problem, cure): (usize, String, String)| {
-                InputError::new(&self.place, format!("line {}: {problem}", line + at), cure)
-            };
-            gone.into_iter().map(error).collect::<Vec<_>>()
-        })?;
+    /// Adds notes about keys without effect in objects that are not of Karpenter's groups.
+    fn note_ineffective(&mut self) {
+        let file = File { name: self.place.file.clone(), text: self.body.clone() };
+        let (values, _) = input::values(&file);
+        for (_, value) in values {
+            let items = value["items"].as_array().cloned().unwrap_or_else(|| vec![value]);
+            for item in items.iter().filter(|item| !is_of_karpenter(item["apiVersion"].as_str().unwrap_or_default())) {
+                let kind = item["kind"].as_str().unwrap_or_default();
+                let name = item["metadata"]["name"].as_str().unwrap_or_default();
+                let texts = input::ineffective_settings(kind, item).into_iter();
+                let note = |setting| format!("{}: {kind} {name}: {setting}", self.place);
+                let remarks = texts.map(note).map(|text| Remark { kind: RemarkKind::Note, text });
+                self.remarks.extend(remarks.collect::<Vec<_>>());
+            }
+        }
+    }
+
+    /// Replaces retired metrics.
+    fn rename_metrics(&mut self, line: usize) {
+        let found = monitoring::metrics(&self.body);
         self.renamed(line, &found.hits);
         self.body = found.text;
-        Ok(())
+    }
+
+    /// Checks the boards and rules in an object that carries them as texts.
+    fn embedded(&mut self, root: &Node) -> Result<(), Vec<InputError>> {
+        let mut found = Vec::new();
+        for node in embedded(root) {
+            let text = node.scalar().unwrap_or_default();
+            let first = node.line + usize::from(matches!(node.kind, NodeKind::Scalar(_, Style::Block)));
+            match (board::read(text), tree::read(text, first)) {
+                (Some(board), _) => self.lose(board::check(&board, text, first)),
+                (None, Ok(tree)) => found.extend(rules::check(&tree.root)),
+                (None, Err(_)) => {}
+            }
+        }
+        self.report(found)
+    }
+
+    /// Returns an error for each rule that can never fire, and reports other findings as lost.
+    fn report(&mut self, found: Vec<Placed>) -> Result<(), Vec<InputError>> {
+        let (fatal, others): (Vec<Placed>, Vec<Placed>) = found.into_iter().partition(|placed| placed.finding.is_fatal);
+        self.lose(others);
+        let error = |placed: &Placed| {
+            let problem = format!("line {}: {}: {}", placed.line, placed.name, placed.finding.problem);
+            InputError::new(&self.place, problem, placed.finding.fix.clone())
+        };
+        if fatal.is_empty() { Ok(()) } else { Err(fatal.iter().map(error).collect()) }
+    }
+
+    /// Reports findings that prevent nothing else.
+    fn lose(&mut self, found: Vec<Placed>) {
+        for Placed { line, name, finding } in found {
+            let text = format!("{}: line {line}: {name}: {}; {}", self.place, finding.problem, finding.fix);
+            self.remarks.push(Remark { kind: RemarkKind::Lost, text });
+        }
     }
 
     fn values(&mut self, tree: Tree) -> Result<(), Vec<InputError>> {
         if !values::are_values(&tree.root) {
-            let problem =
-                format!("line {}: neither a Kubernetes object nor Helm values nor Prometheus rules", tree.root.line);
+            let problem = format!(
+                "line {}: neither a Kubernetes object nor Helm values nor Prometheus rules nor a Grafana board",
+                tree.root.line
+            );
             let is_group = ["AutoScalingGroups", "nodegroup"].iter().any(|key| tree.root.get(key).is_some());
             let cure = match is_group {
                 true => "convert node groups of AWS with `kerf convert --from cluster-autoscaler`",
@@ -242,27 +340,45 @@ impl Document {
     fn text(&self, marked: bool) -> String {
         let (Some(tree), true) = (&self.tree, self.is_changed()) else { return self.body.clone() };
         let mut tree = tree.clone();
-        let mut split_off = String::new();
+        let mut split_offs = String::new();
         for (object, item) in self.objects.iter().zip(&self.items) {
             match item {
                 None => {
                     tree.root = object.root.clone();
                     let more =
-                        object.split_off.iter().map(|it| Tree { root: it.root.clone(), after: Vec::new() }.write());
-                    more.for_each(|text| split_off.push_str(&format!("---\n{text}")));
+                        object.split_offs.iter().map(|it| Tree { root: it.root.clone(), after: Vec::new() }.write());
+                    more.for_each(|text| split_offs.push_str(&format!("---\n{text}")));
                 }
                 Some(index) => {
                     let Some(items) = tree.root.get_mut("items") else { continue };
                     items.items_mut()[*index].value = object.root.clone();
-                    object.split_off.iter().for_each(|it| items.push(Entry::new("", it.root.clone())));
+                    object.split_offs.iter().for_each(|it| items.push(Entry::new("", it.root.clone())));
                 }
             }
         }
         if !self.items.iter().all(Option::is_none) {
             make_plain_list(&mut tree.root);
         }
-        format!("{}{}{split_off}", if marked { "\n" } else { "" }, tree.write())
+        format!("{}{}{split_offs}", if marked { "\n" } else { "" }, tree.write())
     }
+}
+
+/// Returns the texts in an object that are boards or rules: values of a ConfigMap, and the JSON of a GrafanaDashboard.
+fn embedded(root: &Node) -> Vec<&Node> {
+    let texts: Vec<&Node> = match root.text_at(&["kind"]) {
+        "ConfigMap" => {
+            root.get("data").map(Node::fields).unwrap_or_default().iter().map(|entry| &entry.value).collect()
+        }
+        "GrafanaDashboard" => root.at(&["spec", "json"]).into_iter().collect(),
+        _ => Vec::new(),
+    };
+    let is_watched = |node: &&Node| {
+        let text = node.scalar().unwrap_or_default();
+        let has_rules =
+            || text.contains("rules:") && tree::read(text, 1).is_ok_and(|tree| rules::are_rules(&tree.root));
+        board::read(text).is_some() || has_rules()
+    };
+    texts.into_iter().filter(is_watched).collect()
 }
 
 /// Names of the ConfigMaps that versions before v1beta1 read.

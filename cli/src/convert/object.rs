@@ -1,5 +1,7 @@
 //! An object during its conversion, with its remarks and errors.
 
+use api::annotation;
+
 use super::tree::{Entry, Node};
 use crate::input::{InputError, Place};
 
@@ -10,6 +12,8 @@ pub(super) enum RemarkKind {
     Changed,
     /// No current field has this meaning.
     Lost,
+    /// The text stays as it is, and the user should know something about it.
+    Note,
 }
 
 /// One sentence for the user.
@@ -28,8 +32,8 @@ pub(super) struct Object {
     pub(super) root: Node,
     pub(super) remarks: Vec<Remark>,
     pub(super) faults: Vec<InputError>,
-    /// Document that the conversion split off from this one.
-    pub(super) split_off: Option<Box<Self>>,
+    /// Documents that the conversion split off from this one.
+    pub(super) split_offs: Vec<Self>,
     /// `true` if the object is written from its tree.
     pub(super) edited: bool,
 }
@@ -38,7 +42,7 @@ impl Object {
     pub(super) fn new(place: Place, root: Node) -> Self {
         let name = [root.text_at(&["metadata", "name"]), root.text_at(&["metadata", "generateName"])].concat();
         let label = format!("{} {name}", root.text_at(&["kind"])).trim().to_owned();
-        Self { place, label, root, remarks: Vec::new(), faults: Vec::new(), split_off: None, edited: false }
+        Self { place, label, root, remarks: Vec::new(), faults: Vec::new(), split_offs: Vec::new(), edited: false }
     }
 
     /// Returns group, version and kind.
@@ -53,7 +57,7 @@ impl Object {
 
     /// Reports whether the object was changed.
     pub(super) fn is_changed(&self) -> bool {
-        !self.remarks.is_empty()
+        self.remarks.iter().any(|remark| remark.kind != RemarkKind::Note)
     }
 
     fn head(&self, path: &str) -> String {
@@ -78,6 +82,12 @@ impl Object {
     /// Records a setting without an equivalent.
     pub(super) fn lost(&mut self, path: &str, text: &str) {
         self.remark(RemarkKind::Lost, path, text);
+    }
+
+    /// Records something about a field that stays as it is, as one sentence that begins with the field.
+    pub(super) fn note_field(&mut self, path: &str, text: &str) {
+        let text = format!("{}: {} {text}", self.place, self.head(path));
+        self.remarks.push(Remark { kind: RemarkKind::Note, text });
     }
 
     /// Rejects the object because of a field.
@@ -140,9 +150,9 @@ impl Object {
         }
     }
 
-    /// Moves the remarks and errors of the split-off document to this object.
+    /// Moves the remarks and errors of the split-off documents to this object.
     pub(super) fn take_split_off_messages(&mut self) {
-        if let Some(split_off) = self.split_off.as_deref_mut() {
+        for split_off in &mut self.split_offs {
             self.remarks.append(&mut split_off.remarks);
             self.faults.append(&mut split_off.faults);
         }
@@ -150,15 +160,20 @@ impl Object {
 
     /// Removes fields that the API server writes, if the object was changed: they must not be applied again.
     pub(super) fn remove_server_fields(&mut self) {
-        const OWNED: [&str; 6] =
-            ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"];
-        const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-        let mut taken: Vec<&str> = Vec::new();
-        taken.extend(OWNED.into_iter().filter(|field| self.root.take_at(&["metadata", field]).is_some()));
-        taken.extend(self.root.take_at(&["metadata", "annotations", APPLIED]).map(|_| APPLIED));
-        taken.extend(self.root.take("status").map(|_| "status"));
+        let taken = take_server_fields(&mut self.root);
         if !taken.is_empty() {
             self.changed("metadata", &format!("removed fields of the API server: {}", taken.join(", ")));
         }
     }
+}
+
+/// Removes the fields that the API server writes, and returns their names.
+pub(super) fn take_server_fields(root: &mut Node) -> Vec<&'static str> {
+    const OWNED: [&str; 6] = ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"];
+    let mut taken: Vec<&str> = Vec::new();
+    taken.extend(OWNED.into_iter().filter(|field| root.take_at(&["metadata", field]).is_some()));
+    let applied = ["metadata", "annotations", annotation::LAST_APPLIED];
+    taken.extend(root.take_at(&applied).map(|_| annotation::LAST_APPLIED));
+    taken.extend(root.take("status").map(|_| "status"));
+    taken
 }

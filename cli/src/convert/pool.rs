@@ -1,6 +1,6 @@
 //! Conversion of Provisioners of v1alpha5 and NodePools of any version into NodePools of v1 with the same meaning.
 
-use api::label;
+use api::{annotation, label};
 
 use super::object::Object;
 use super::tree::{Entry, Node, NodeKind, Style};
@@ -15,6 +15,7 @@ const CLASS_REF: [&str; 4] = ["spec", "template", "spec", "nodeClassRef"];
 const POLICY: [&str; 3] = ["spec", "disruption", "consolidationPolicy"];
 const AFTER: [&str; 3] = ["spec", "disruption", "consolidateAfter"];
 const EXPIRY: [&str; 4] = ["spec", "template", "spec", "expireAfter"];
+const NODE_CLASS_ANNOTATION: [&str; 3] = ["metadata", "annotations", annotation::NODE_CLASS_CONVERSION];
 const NEVER: &str = "Never";
 
 /// Fields that an older version had at another path, or that users often write at another path.
@@ -77,6 +78,7 @@ pub(super) fn modernise(object: &mut Object, classes: &[String]) {
     for (from, to) in MOVED {
         object.shift(from, to);
     }
+    requirements(object);
     limits(object);
     lifetimes(object);
     consolidation(object);
@@ -85,18 +87,58 @@ pub(super) fn modernise(object: &mut Object, classes: &[String]) {
     object.drop(&["spec", "containerRuntime"], "containerd is the only container runtime");
     object
         .drop(&["spec", "template", "spec", "kubelet", "containerRuntime"], "containerd is the only container runtime");
-    for annotation in ["v1beta1-kubelet-conversion", "v1beta1-nodeclass-reference"] {
-        let key = format!("compatibility.karpenter.sh/{annotation}");
-        if object.root.at(&["metadata", "annotations", &key]).is_some() {
-            object.lost(&format!("metadata.annotations[{key}]"), "belongs to the migration to v1");
-            object.root.take_at(&["metadata", "annotations", &key]);
-        }
+    super::kubelet::restore_from_annotation(object);
+    if object.root.at(&NODE_CLASS_ANNOTATION).is_some() {
+        let path = format!("metadata.annotations[{}]", annotation::NODE_CLASS_CONVERSION);
+        object.changed(&path, "removed: only the conversion to v1beta1 in Karpenter 1.0 read it");
+        object.root.take_at(&NODE_CLASS_ANNOTATION);
     }
     grace(object);
     if object.root.at(&REQUIREMENTS).is_none() {
         object.changed(&REQUIREMENTS.join("."), "required, even if empty");
         object.root.enter(&TEMPLATE).set("requirements", Node { line: 0, kind: NodeKind::FlowList(Vec::new()) });
     }
+}
+
+/// Fields that no version has and tutorials write, with the label whose requirement has their meaning.
+const AS_REQUIREMENTS: [(&str, &str); 4] = [
+    ("capacityType", label::CAPACITY_TYPE),
+    ("capacityTypes", label::CAPACITY_TYPE),
+    ("instanceType", label::INSTANCE_TYPE),
+    ("instanceTypes", label::INSTANCE_TYPE),
+];
+
+/// Converts fields of tutorials into requirements.
+fn requirements(object: &mut Object) {
+    for (field, key) in AS_REQUIREMENTS {
+        for parents in [&["spec"][..], &TEMPLATE] {
+            requirement(object, &[parents, &[field]].concat(), key);
+        }
+    }
+}
+
+fn requirement(object: &mut Object, path: &[&'static str], key: &'static str) {
+    let Some(found) = object.root.at(path) else { return };
+    let listed = found.items().iter().filter_map(|item| item.value.scalar());
+    let values: Vec<String> = found.scalar().into_iter().chain(listed).map(str::to_owned).collect();
+    let shown = path.join(".");
+    let is_required = keys(object).iter().any(|known| label::canonical(known) == key);
+    if values.is_empty() || is_required {
+        let problem = if is_required { format!("a requirement on {key} is set too") } else { "no value".to_owned() };
+        object.refuse(&shown, &problem, format!("remove it, or write it as a requirement on {key}"));
+        return;
+    }
+    object.changed(&shown, &format!("is now a requirement on {key}"));
+    object.root.take_at(path);
+    let values = values.iter().map(|value| Entry::new("", quoted(value))).collect();
+    let values = Node { line: 0, kind: NodeKind::FlowList(values) };
+    let entry =
+        Entry::new("", Node::map([("key", Node::text(key)), ("operator", Node::text("In")), ("values", values)]));
+    let Some(list) = object.root.at_mut(&REQUIREMENTS).filter(|list| list.is_list() && !list.items().is_empty()) else {
+        object.root.enter(&TEMPLATE).set("requirements", Node { line: 0, kind: NodeKind::List(vec![entry]) });
+        return;
+    };
+    list.push(entry);
 }
 
 /// Converts `limits.resources` of a Provisioner.

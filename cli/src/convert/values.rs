@@ -45,10 +45,10 @@ const MOVED: [(&[&str], &[&str]); 25] = [
     (&["aws", "vmMemoryOverheadPercent"], &["settings", "vmMemoryOverheadPercent"]),
 ];
 
-const PROFILE: &str = "write it as spec.instanceProfile of each EC2NodeClass, or use a role";
+const PROFILE: &str = "it belongs to the EC2NodeClasses; convert their manifests together with these values";
 const ROLE: &str = "the controller uses its service account: give it the role by IRSA or Pod Identity";
 const DRIFT: &str = "drift is always on; a budget with reasons: [Drifted] and nodes: \"0\" in a NodePool blocks it";
-const TAGS: &str = "write tags as spec.tags of each EC2NodeClass";
+const TAGS: &str = "they belong to the EC2NodeClasses; convert their manifests together with these values";
 const WEBHOOK: &str = "webhooks were replaced by validation rules in the CRDs";
 const LOGGING: &str = "logs are JSON with one level";
 const DENSITY: &str = "use spec.kubelet.maxPods of an EC2NodeClass";
@@ -88,6 +88,11 @@ pub(super) fn are_values(root: &Node) -> bool {
         KNOWN.iter().any(|key| node.get(key).is_some()) || node.at(&["aws", "defaultInstanceProfile"]).is_some()
     };
     own(root) || root.get(BELOW).is_some_and(own)
+}
+
+/// Returns the values of Karpenter's chart, which may be those of a subchart.
+pub(super) fn own(root: &Node) -> &Node {
+    root.get(BELOW).filter(|below| below.is_map()).unwrap_or(root)
 }
 
 /// Converts values into the form of chart 1.14.

@@ -15,6 +15,9 @@ use super::{Conditions, Gate, Gates, workload};
 use crate::input::Objects;
 use crate::output::counted;
 
+/// Phase of a claim that has its volume.
+const BOUND: &str = "Bound";
+
 /// Removes objects whose feature gate is closed, and returns warnings about objects that are used although their gate is closed
 /// by default.
 pub(super) fn gates(objects: &mut Objects, gates: &Gates) -> Vec<String> {
@@ -118,12 +121,13 @@ pub(super) fn unrepaired(objects: &Objects, built: &SnapshotResult, conditions: 
     (!conditions.gates.node_repair).then(|| format!("Node {who} {reason}"))
 }
 
-/// Binds claims that name an existing volume, as the volume controller does immediately. A claim with a status was already
-/// reconciled by it.
+/// Binds claims that name an existing volume, as the volume controller does immediately. A claim with the status `Bound` is
+/// bound, also in a dump without annotations. A claim with another status was reconciled by the volume controller.
 fn claims(objects: &mut Objects) {
     let volumes: BTreeSet<&str> = objects.volumes.iter().map(|volume| volume.name()).collect();
     for claim in &mut objects.volume_claims {
-        if claim.status.phase.is_empty() && volumes.contains(claim.spec.volume_name.as_str()) {
+        let names_volume = volumes.contains(claim.spec.volume_name.as_str());
+        if ["", BOUND].contains(&claim.status.phase.as_str()) && names_volume {
             let annotations = Arc::make_mut(claim).metadata.annotations.get_or_insert_default();
             annotations.entry(annotation::BIND_COMPLETED.to_owned()).or_insert_with(|| "yes".to_owned());
         }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use api::objects::{DaemonSet, Node, NodeReport, Pod, PodDisruptionBudget};
-use api::{NodeClaim, NodePool, reason};
+use api::{EC2NodeClass, NodeClaim, NodeOverlay, NodePool, reason};
 use kube::Resource;
-use snapshot::{Problem, SnapshotResult, Subject};
+use snapshot::{Problem, SnapshotResult, Subject, ineffective_in_class, ineffective_in_overlay};
 
 use crate::metrics;
 use crate::metrics::gauge_set::Sample;
@@ -25,7 +25,20 @@ pub fn notes(index: &Index, built: &SnapshotResult) -> Vec<Event> {
         let message = format!("Pod can never be evicted, so its node cannot be disrupted: {}", held.why);
         Some(Event::warning(ObjectReference::to::<Pod>(pod.as_ref()), reason::NEVER_EVICTED, message))
     });
-    of_objects.chain(of_pods).collect()
+    of_objects.chain(of_pods).chain(ineffective(index)).collect()
+}
+
+/// Returns the events of EC2NodeClasses and NodeOverlays with settings without effect. The snapshot knows those of other kinds.
+fn ineffective(index: &Index) -> impl Iterator<Item = Event> {
+    let classes = index.classes.values().flat_map(|class| {
+        let object = ObjectReference::to::<EC2NodeClass>(class.as_ref());
+        ineffective_in_class(class).into_iter().map(move |problem| (object.clone(), problem))
+    });
+    let overlays = index.overlays.values().flat_map(|overlay| {
+        let object = ObjectReference::to::<NodeOverlay>(overlay.as_ref());
+        ineffective_in_overlay(overlay).into_iter().map(move |problem| (object.clone(), problem))
+    });
+    classes.chain(overlays).map(|(object, problem)| Event::warning(object, problem.reason(), problem.to_string()))
 }
 
 /// Returns the number of pods that can never be evicted, by NodePool.

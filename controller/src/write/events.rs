@@ -23,7 +23,7 @@ use crate::state::span;
 /// Karpenter's default interval between equal events.
 const SILENCE: Duration = Duration::from_secs(120);
 /// Interval between equal events, for other reasons.
-const SILENCES: [(&str, Duration); 13] = [
+const SILENCES: [(&str, Duration); 15] = [
     (reason::NO_COMPATIBLE_INSTANCE_TYPES, Duration::from_secs(60)),
     (reason::UNCONSOLIDATABLE, A_WHILE),
     (reason::NODE_REPAIR_BLOCKED, A_WHILE),
@@ -36,19 +36,24 @@ const SILENCES: [(&str, Duration); 13] = [
     (reason::INVALID_SPLIT_ANNOTATION, A_WHILE),
     (reason::DISRUPTION_INVALID, A_WHILE),
     (reason::INVALID_FIELD, A_WHILE),
+    (reason::UNDECLARED_TAINT, A_WHILE),
     (reason::REQUESTS_ABOVE_USE, Duration::from_secs(24 * 3600)),
+    (reason::NO_EFFECT, ONCE),
 ];
 /// Interval for states that only a change by a person ends.
 const A_WHILE: Duration = Duration::from_secs(15 * 60);
+/// Interval for facts that one event per generation of the object reports; longer than a controller usually runs.
+const ONCE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Reason whose events are equal for any amounts, which change a little with every report.
 const WHATEVER_IT_SAYS: &str = reason::REQUESTS_ABOVE_USE;
 /// Reasons with events in large numbers, of which only a few are sent at a time. A thousand pods nominated by one plan are in
 /// the log, not in a thousand events.
-const CROWDED: [&str; 5] = [
+const CROWDED: [&str; 6] = [
     reason::NOMINATED,
     reason::UNCONSOLIDATABLE,
     reason::DISRUPTION_BLOCKED,
     reason::NEVER_EVICTED,
+    reason::NO_EFFECT,
     reason::REQUESTS_ABOVE_USE,
 ];
 /// Number of events of such a reason that may be sent at once, and the time after which one more may be sent.
@@ -69,6 +74,8 @@ pub struct ObjectReference {
     namespace: Option<String>,
     name: String,
     uid: String,
+    /// Generation of the object; an equal event of another generation is news.
+    generation: Option<i64>,
 }
 
 impl ObjectReference {
@@ -81,6 +88,7 @@ impl ObjectReference {
             namespace: meta.namespace.clone(),
             name: meta.name.clone().unwrap_or_default(),
             uid: meta.uid.clone().unwrap_or_default(),
+            generation: meta.generation,
         }
     }
 
@@ -212,7 +220,9 @@ impl RecentEvents {
 /// Returns the parts by which two events are equal.
 fn key(note: &Event) -> Event {
     let message = if note.reason == WHATEVER_IT_SAYS { String::new() } else { note.message.clone() };
-    Event { message, ..note.clone() }
+    // Only a fact about the object itself is news for each generation of the object.
+    let generation = note.object.generation.filter(|_| note.reason == reason::NO_EFFECT);
+    Event { message, object: ObjectReference { generation, ..note.object.clone() }, ..note.clone() }
 }
 
 fn silence(reason: &str) -> Duration {
@@ -295,6 +305,20 @@ mod tests {
         let note = Event::warning(pool, reason::NO_COMPATIBLE_INSTANCE_TYPES, "none".to_owned());
         let published = [0, 59, 61].map(|after| memory.is_news(&note, now + Duration::from_secs(after)));
         assert_eq!(published, [true, false, true]);
+    }
+
+    #[test]
+    fn is_news_reports_no_effect_once_per_generation() {
+        let memory = RecentEvents::default();
+        let now = Instant::now();
+        let is_news = |generation, days: u64| {
+            let meta = ObjectMeta { generation: Some(generation), ..ObjectMeta::default() };
+            let pool = ObjectReference::new("karpenter.sh/v1", "NodePool", &meta);
+            let note = Event::warning(pool, reason::NO_EFFECT, "spec.limits[cost]".to_owned());
+            memory.is_news(&note, now + Duration::from_secs(days * 24 * 3600))
+        };
+        let published = [(1, 0), (1, 7), (2, 7), (2, 8)].map(|(generation, days)| is_news(generation, days));
+        assert_eq!(published, [true, false, true, false]);
     }
 
     #[test]

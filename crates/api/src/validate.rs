@@ -2,6 +2,7 @@
 //! messages of conditions.
 
 mod buffer;
+pub mod ineffective;
 mod overlay;
 
 use std::collections::BTreeSet;

@@ -16,8 +16,8 @@ use thiserror::Error;
 use crate::quote::quote;
 
 pub use merge::{merge_json, merge_toml};
+pub(crate) use read::read_typed;
 pub use read::{Parsed, parse, parse_strict};
-pub(crate) use read::{nearest, read_typed};
 
 /// `apiVersion` of a NodeConfig.
 pub const API_VERSION: &str = "node.eks.aws/v1alpha1";

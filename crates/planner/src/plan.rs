@@ -262,13 +262,16 @@ pub enum UnschedulableReason {
 }
 
 /// Inter-pod constraint that leaves no domain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TopologyReason {
     /// Topology spread: every domain would exceed the maximum skew.
     Spread {
         /// Maximum skew.
         max_skew: u32,
+        /// First few of the domains with the fewest pods, where the pod cannot go; empty if they do not exist yet.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        emptiest: Vec<String>,
     },
     /// Pod affinity: no reachable domain has a matching pod.
     Near,
@@ -292,6 +295,9 @@ pub struct TypesMismatch {
     pub labels: Vec<LabelMismatch>,
     /// Number of types that are too small, by the first insufficient resource.
     pub small: Vec<(String, usize)>,
+    /// Needed and greatest available amounts of these resources.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shortfalls: Vec<Shortfall>,
     /// Number of types that match and are large enough, but are unavailable.
     pub unavailable: usize,
     /// Number of these that only lack a known price: a NodeOverlay with a price would help.
@@ -300,6 +306,18 @@ pub struct TypesMismatch {
     pub reliefs: Vec<Hint>,
     /// True if the pod requests a million CPUs or more: probably `M` instead of `m`.
     pub suspicious_cpu: bool,
+}
+
+/// Amounts of a resource of which every type has too little.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shortfall {
+    /// Name of the resource.
+    pub resource: String,
+    /// Amount that the pod needs, in Kerf's unit.
+    pub asked: i64,
+    /// Greatest amount that one of the types has beside its DaemonSet pods.
+    pub most: i64,
 }
 
 /// Types excluded by one label.

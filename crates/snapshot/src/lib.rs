@@ -30,7 +30,7 @@ pub use nodes::{node_usage, sizing, unhealthy};
 pub use overlays::{Overlaid, OverlayError, OverlayVerdict};
 pub use pods::ignored::{Ignored, IgnoredReason, VolumeError};
 pub use pools::packing_rules;
-pub use problem::{Problem, Subject, UsageError};
+pub use problem::{Problem, Subject, UsageError, ineffective_in_class, ineffective_in_overlay, ineffective_in_pool};
 
 /// A snapshot with the objects that are not part of it.
 #[must_use]

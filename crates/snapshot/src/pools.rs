@@ -11,6 +11,7 @@ use planner::{ConsolidationPolicy, Disruption, MicroDollars, MinimumSavings, Pac
 
 use crate::catalogues::Catalogues;
 use crate::nodes::CachedNode;
+use crate::problem::ineffective_in_pool;
 use crate::{Input, Problem, millis, quantities, requirements, taints};
 use replacements::OpenReplacements;
 
@@ -28,6 +29,7 @@ pub(crate) fn translate(
     for kept in nodes {
         by_pool.entry(kept.node.pool.as_deref().unwrap_or_default()).or_default().push(kept);
     }
+    problems.extend(input.pools.iter().flat_map(|pool| ineffective_in_pool(pool)));
     let open = OpenReplacements::new(input);
     let usable = input.pools.iter().filter(|pool| is_usable(input, pool));
     let mut pools: Vec<Pool> = usable

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use api::duration::{InvalidDuration, InvalidSpan};
+use api::ineffective::{self, Ineffective, KeyOwner};
 use api::nodepool::DisruptionFault;
 use api::objects::Unevictable;
-use api::reason;
+use api::{EC2NodeClass, NodeOverlay, NodePool, reason};
 
 use crate::pods::ignored::IgnoredReason;
 
@@ -197,6 +198,34 @@ pub enum Problem {
         /// Name of the NodePool.
         pool: String,
     },
+    /// A setting has no effect, because nothing reads it.
+    #[error("{kind} {name}{}: {setting}", and_others(*.others))]
+    Ineffective {
+        /// Kind of the object, such as `Pod`.
+        kind: &'static str,
+        /// Name of the first such object, with the namespace if there is one.
+        name: String,
+        /// Number of other objects of the same owner.
+        others: usize,
+        /// The setting, and the fix.
+        setting: Ineffective,
+    },
+    /// A Node that is not initialized has a taint that its NodePool does not declare, so pending pods get another node.
+    #[error(
+        "Node {node}{}: taint {taint} is neither in taints nor in startupTaints of NodePool {pool}, so pods that do not tolerate it \
+         get another node meanwhile; add it to spec.template.spec.startupTaints",
+        and_others(*.others)
+    )]
+    UndeclaredTaint {
+        /// Name of the first such Node.
+        node: String,
+        /// Number of other such Nodes of the NodePool.
+        others: usize,
+        /// Key and effect of the taint.
+        taint: String,
+        /// Name of the NodePool.
+        pool: String,
+    },
     /// An agent's report of its node's utilization is ignored.
     #[error("NodeUsage {node}{}: ignored: {why}", and_others(*.others))]
     Usage {
@@ -262,11 +291,13 @@ impl Problem {
             | Self::ConsolidateAfter { pool, .. }
             | Self::NodeFee { pool, .. }
             | Self::PerformanceFactors { pool, .. } => ("NodePool", pool),
-            Self::Quantity { kind, name, .. } => (*kind, name),
+            Self::Quantity { kind, name, .. } | Self::Ineffective { kind, name, .. } => (*kind, name),
             Self::Daemon { name, .. } => ("DaemonSet", name),
             Self::Claim { claim, .. } => ("NodeClaim", claim),
             Self::SelectsNothing { budget, .. } => (BUDGET, budget),
-            Self::NodeDoNotDisrupt { node, .. } | Self::Unclaimed { node, .. } => ("Node", node),
+            Self::NodeDoNotDisrupt { node, .. } | Self::Unclaimed { node, .. } | Self::UndeclaredTaint { node, .. } => {
+                ("Node", node)
+            }
             Self::Usage { node, .. } => ("NodeUsage", node),
             Self::BoundPod { pod, .. }
             | Self::DoNotDisrupt { pod, .. }
@@ -290,6 +321,8 @@ impl Problem {
             Self::NeverEvicted { .. } => reason::NEVER_EVICTED,
             Self::Unclaimed { .. } => reason::NODE_CLAIM_MISSING,
             Self::Usage { .. } => reason::USAGE_IGNORED,
+            Self::Ineffective { .. } => reason::NO_EFFECT,
+            Self::UndeclaredTaint { .. } => reason::UNDECLARED_TAINT,
             Self::DoNotDisrupt { .. } | Self::NodeDoNotDisrupt { .. } => reason::INVALID_DO_NOT_DISRUPT_ANNOTATION,
             Self::Rest { .. }
             | Self::Requested { .. }
@@ -327,12 +360,50 @@ impl Problem {
             | Self::Resize { pod, others, .. }
             | Self::Surge { pod, others, .. }
             | Self::Mix { pod, others, .. } => Some((pod, others)),
+            Self::Ineffective { name, others, .. } => Some((name, others)),
             Self::NodeDoNotDisrupt { node, others, .. }
             | Self::Unclaimed { node, others, .. }
+            | Self::UndeclaredTaint { node, others, .. }
             | Self::Usage { node, others, .. } => Some((node, others)),
             _ => None,
         }
     }
+}
+
+/// Returns the settings of a NodePool that have no effect.
+#[must_use]
+pub fn ineffective_in_pool(pool: &NodePool) -> Vec<Problem> {
+    let (own, template) = (&pool.metadata, &pool.spec.template.metadata);
+    let names = pool.spec.limits.iter().flat_map(|limits| limits.keys().map(String::as_str));
+    let mut found = ineffective::keys(KeyOwner::Pool, "metadata", own.annotations.as_ref(), own.labels.as_ref());
+    let path = "spec.template.metadata";
+    let of_template = (template.annotations.as_ref(), template.labels.as_ref());
+    found.extend(ineffective::keys(KeyOwner::PoolTemplate, path, of_template.0, of_template.1));
+    found.extend(ineffective::limits(names));
+    ineffective("NodePool", own.name.as_deref(), found)
+}
+
+/// Returns the settings of an EC2NodeClass that have no effect.
+#[must_use]
+pub fn ineffective_in_class(class: &EC2NodeClass) -> Vec<Problem> {
+    let own = &class.metadata;
+    let found = ineffective::keys(KeyOwner::Class, "metadata", own.annotations.as_ref(), own.labels.as_ref());
+    ineffective("EC2NodeClass", own.name.as_deref(), found)
+}
+
+/// Returns the settings of a NodeOverlay that have no effect.
+#[must_use]
+pub fn ineffective_in_overlay(overlay: &NodeOverlay) -> Vec<Problem> {
+    let own = &overlay.metadata;
+    let found = ineffective::keys(KeyOwner::Overlay, "metadata", own.annotations.as_ref(), own.labels.as_ref());
+    ineffective("NodeOverlay", own.name.as_deref(), found)
+}
+
+/// Returns a problem for each setting of an object that has no effect.
+pub(crate) fn ineffective(kind: &'static str, name: Option<&str>, settings: Vec<Ineffective>) -> Vec<Problem> {
+    let name = name.unwrap_or_default();
+    let problem = |setting| Problem::Ineffective { kind, name: name.to_owned(), others: 0, setting };
+    settings.into_iter().map(problem).collect()
 }
 
 /// Merges problems of a group that differ only in the object that they name.

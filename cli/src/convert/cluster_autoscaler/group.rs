@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use crate::convert::NodeIdentity;
 use crate::input::{InputError, Place};
 
 /// Image alias of a group whose description names no image: the latest AL2023.
 pub(super) const DEFAULT_ALIAS: &str = "al2023@latest";
+
+/// Prefix of tags that describe future nodes to the Cluster Autoscaler.
+pub(super) const TEMPLATE: &str = "k8s.io/cluster-autoscaler/node-template/";
 
 /// A node group.
 #[derive(Clone, Debug, Default)]
@@ -14,8 +18,10 @@ pub(super) struct Group {
     /// Name of the group in AWS.
     pub(super) title: String,
     pub(super) cluster: Option<String>,
-    /// Role of its nodes, without a path.
-    pub(super) role: Option<String>,
+    /// Identity of its nodes in IAM, without a path.
+    pub(super) identity: Option<NodeIdentity>,
+    /// Source of its labels and taints.
+    pub(super) origin: Origin,
     pub(super) subnets: Vec<String>,
     pub(super) alias: Option<&'static str>,
     /// Reason why no image is known.
@@ -24,15 +30,40 @@ pub(super) struct Group {
     pub(super) disk: Option<u64>,
     pub(super) needs: Vec<Need>,
     pub(super) labels: BTreeMap<String, String>,
-    /// Taints: key, value, effect.
-    pub(super) taints: Vec<(String, String, String)>,
+    pub(super) taints: Vec<Taint>,
     pub(super) tags: BTreeMap<String, String>,
     /// Maximum number of nodes.
     pub(super) most: Option<u64>,
+    /// Time after which an unneeded node is removed; `None` for the default of the Cluster Autoscaler.
+    pub(super) unneeded: Option<String>,
+    /// Devices that a program on the nodes offers, by resource.
+    pub(super) devices: BTreeMap<String, String>,
     /// Auto Scaling groups that belong to the group.
     pub(super) scales: Vec<String>,
+    /// Settings in another form, one sentence each.
+    pub(super) changed: Vec<String>,
     /// Settings without an equivalent, one sentence each.
     pub(super) lost: Vec<String>,
+    /// Settings that cannot be converted, each with its fix.
+    pub(super) wrong: Vec<(String, String)>,
+}
+
+/// A taint of the group's nodes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Taint {
+    pub(super) key: String,
+    pub(super) value: String,
+    pub(super) effect: String,
+}
+
+/// Description from which labels and taints come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// Fields of a managed node group.
+    #[default]
+    NodeGroup,
+    /// Tags of an Auto Scaling group.
+    Tags,
 }
 
 /// A requirement of the group's nodes.
@@ -69,14 +100,15 @@ impl Group {
         if self.name().is_empty() {
             faults.push(fault("a group has no name".to_owned(), "describe it with its name"));
         }
-        if self.role.is_none() {
-            faults.push(fault(format!("{title}: unknown role of its nodes"), "set --role NAME"));
+        if self.identity.is_none() {
+            let cure = "set --role NAME or --instance-profile NAME";
+            faults.push(fault(format!("{title}: unknown role of its nodes"), cure));
         }
         if self.subnets.is_empty() {
             faults.push(fault(format!("{title}: no subnets"), "describe a group in a VPC"));
         }
         if self.cluster.is_none() {
-            let cure = "add the tag kubernetes.io/cluster/NAME: owned to it, as the Cluster Autoscaler requires";
+            let cure = "set --cluster-name NAME, or add the tag kubernetes.io/cluster/NAME: owned to it";
             faults.push(fault(format!("{title}: unknown cluster"), cure));
         }
         if let Some(why) = &self.imageless {
@@ -84,7 +116,33 @@ impl Group {
                  template (examples/)";
             faults.push(fault(format!("{title}: {why}"), cure));
         }
+        faults.extend(self.wrong.iter().map(|(problem, cure)| fault(format!("{title}: {problem}"), cure)));
         faults
+    }
+
+    /// Returns an error about an object of the group in terms of the description: the tag or field that causes it.
+    pub(super) fn described(&self, error: InputError) -> InputError {
+        let Some(source) = self.source(&error.field) else { return InputError { place: self.place.clone(), ..error } };
+        let (_, problem) = error.problem.split_once(&format!("{}: ", error.field)).unwrap_or(("", &error.problem));
+        InputError { place: self.place.clone(), problem: format!("{}: {source}: {problem}", self.title), ..error }
+    }
+
+    /// Returns the tag or field from which a field of the NodePool comes.
+    fn source(&self, field: &str) -> Option<String> {
+        const LABELS: &str = "spec.template.metadata.labels[";
+        const TAINTS: &str = "spec.template.spec.taints[";
+        if let Some(key) = field.strip_prefix(LABELS).and_then(|rest| rest.strip_suffix(']')) {
+            return Some(match self.origin {
+                Origin::Tags => format!("tag {TEMPLATE}label/{key}"),
+                Origin::NodeGroup => format!("labels.{key}"),
+            });
+        }
+        let (index, _) = field.strip_prefix(TAINTS)?.split_once(']')?;
+        let taint = self.taints.get(index.parse::<usize>().ok()?)?;
+        Some(match self.origin {
+            Origin::Tags => format!("tag {TEMPLATE}taint/{}", taint.key),
+            Origin::NodeGroup => format!("taints[{index}]"),
+        })
     }
 
     /// Returns the error for two groups whose NodePools would have the same name.

@@ -3,7 +3,9 @@
 use api::label;
 use serde_json::Value;
 
-use super::group::{Group, Need};
+use super::group::{Group, Need, Origin, Taint};
+use super::tags;
+use crate::convert::NodeIdentity;
 use crate::input::Place;
 
 /// Prefixes of `amiType`, with the alias of their images.
@@ -27,9 +29,10 @@ pub(super) fn group(place: &Place, value: &Value) -> Group {
         place: place.clone(),
         title: text("nodegroupName").unwrap_or_default(),
         cluster: text("clusterName"),
-        role: text("nodeRole").and_then(|arn| arn.rsplit('/').next().map(str::to_owned)),
+        identity: text("nodeRole").and_then(|arn| Some(NodeIdentity::Role(arn.rsplit('/').next()?.to_owned()))),
         subnets: texts(&value["subnets"]),
         disk: value["diskSize"].as_u64(),
+        origin: Origin::NodeGroup,
         ..Group::default()
     };
     images(&mut group, value["amiType"].as_str().unwrap_or_default());
@@ -52,14 +55,18 @@ pub(super) fn group(place: &Place, value: &Value) -> Group {
     group.labels = labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
     for taint in value["taints"].as_array().into_iter().flatten() {
         let text = |field: &str| taint[field].as_str().unwrap_or_default().to_owned();
-        group.taints.push((text("key"), text("value"), effect(&text("effect")).to_owned()));
+        group.taints.push(Taint {
+            key: text("key"),
+            value: text("value"),
+            effect: tags::effect(&text("effect")).to_owned(),
+        });
     }
     let sizes = &value["scalingConfig"];
     group.sizes(sizes["minSize"].as_u64(), sizes["maxSize"].as_u64());
     let scales = value["resources"]["autoScalingGroups"].as_array().into_iter().flatten();
     group.scales = scales.filter_map(|scale| scale["name"].as_str()).map(str::to_owned).collect();
     let tags = value["tags"].as_object().into_iter().flatten();
-    let tags = tags.filter(|(key, _)| !super::scaling::is_owned(key));
+    let tags = tags.filter(|(key, _)| !tags::is_owned(key));
     group.tags = tags.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
     extras(&mut group, value);
     group
@@ -98,15 +105,5 @@ fn extras(group: &mut Group, value: &Value) {
             "its release {version}: the EC2NodeClass selects the latest image; write @VERSION to pin \
                            one"
         ));
-    }
-}
-
-/// Returns the effect of a taint in Kubernetes' spelling.
-fn effect(written: &str) -> &str {
-    match written {
-        "NO_SCHEDULE" => "NoSchedule",
-        "NO_EXECUTE" => "NoExecute",
-        "PREFER_NO_SCHEDULE" => "PreferNoSchedule",
-        other => other,
     }
 }

@@ -6,13 +6,10 @@ use std::collections::BTreeSet;
 use api::label;
 use serde_json::Value;
 
-use super::group::{DEFAULT_ALIAS, Group, Need};
+use super::group::{DEFAULT_ALIAS, Group, Need, Origin};
+use super::tags;
 use crate::input::Place;
 
-/// Prefix of tags that describe future nodes to the Cluster Autoscaler.
-const TEMPLATE: &str = "k8s.io/cluster-autoscaler/node-template/";
-/// Prefix of the tag with the cluster's name.
-const CLUSTER: &str = "kubernetes.io/cluster/";
 /// Attributes of instance types that a NodePool can require, as lower and upper bounds of a label.
 const ATTRIBUTES: [(&str, &str); 2] = [("VCpuCount", label::INSTANCE_CPU), ("MemoryMiB", label::INSTANCE_MEMORY)];
 
@@ -23,6 +20,7 @@ pub(super) fn group(place: &Place, value: &Value) -> Group {
         title: value["AutoScalingGroupName"].as_str().unwrap_or_default().to_owned(),
         subnets: subnets.filter(|id| !id.is_empty()).map(str::to_owned).collect(),
         alias: Some(DEFAULT_ALIAS),
+        origin: Origin::Tags,
         ..Group::default()
     };
     group.lost.push(format!("the images of its launch template: the EC2NodeClass selects {DEFAULT_ALIAS}"));
@@ -35,7 +33,7 @@ pub(super) fn group(place: &Place, value: &Value) -> Group {
     let mixed = &value["MixedInstancesPolicy"];
     types(&mut group, value, &mixed["LaunchTemplate"]["Overrides"]);
     capacity_types(&mut group, mixed);
-    tags(&mut group, &value["Tags"]);
+    tags::read(&mut group, &value["Tags"]);
     group.sizes(value["MinSize"].as_u64(), value["MaxSize"].as_u64());
     let templates = [&value["LaunchTemplate"], &mixed["LaunchTemplate"]["LaunchTemplateSpecification"]];
     if let Some(name) = templates.iter().find_map(|template| template["LaunchTemplateName"].as_str()) {
@@ -112,38 +110,4 @@ fn capacity_types(group: &mut Group, mixed: &Value) {
         ));
     }
     group.needs.push(Need::one_of(label::CAPACITY_TYPE, kinds));
-}
-
-/// Stores labels and taints of nodes, the cluster's name, and the user's tags for instances.
-fn tags(group: &mut Group, tags: &Value) {
-    for tag in tags.as_array().into_iter().flatten() {
-        let (key, value) = (tag["Key"].as_str().unwrap_or_default(), tag["Value"].as_str().unwrap_or_default());
-        if let Some(cluster) = key.strip_prefix(CLUSTER) {
-            group.cluster = Some(cluster.to_owned());
-        } else if let Some(template) = key.strip_prefix(TEMPLATE) {
-            hint(group, template, value);
-        } else if !is_owned(key) && tag["PropagateAtLaunch"] == true {
-            group.tags.insert(key.to_owned(), value.to_owned());
-        }
-    }
-}
-
-/// Stores the label or taint that a tag declares for future nodes.
-fn hint(group: &mut Group, hint: &str, value: &str) {
-    match hint.split_once('/') {
-        Some(("label", key)) => {
-            group.labels.insert(key.to_owned(), value.to_owned());
-        }
-        Some(("taint", key)) => {
-            let (value, effect) = value.split_once(':').unwrap_or(("", value));
-            group.taints.push((key.to_owned(), value.to_owned(), effect.to_owned()));
-        }
-        _ => group.lost.push(format!("tag {TEMPLATE}{hint}: not needed, instance types define it")),
-    }
-}
-
-/// Reports whether AWS, the Cluster Autoscaler or the controller writes a tag.
-pub(super) fn is_owned(key: &str) -> bool {
-    let begins = ["aws:", "eks:", "k8s.io/", CLUSTER, "karpenter.sh/", "karpenter.k8s.aws/"];
-    key == "Name" || begins.iter().any(|begin| key.starts_with(begin))
 }

@@ -8,12 +8,16 @@ use crate::input::kinds::Kind;
 use crate::input::raw::Raw;
 
 /// Fields that have another path now, by kind, with the fix.
-const FIELDS: [(Kind, &str, &str); 32] = [
+const FIELDS: [(Kind, &str, &str); 40] = [
     (Kind::NodePool, "spec.annotations", "write it as spec.template.metadata.annotations"),
+    (Kind::NodePool, "spec.capacityType", CAPACITY_TYPE),
+    (Kind::NodePool, "spec.capacityTypes", CAPACITY_TYPE),
     (Kind::NodePool, "spec.consolidation", "write spec.disruption.consolidationPolicy and consolidateAfter"),
     (Kind::NodePool, "spec.disruption.expireAfter", "write it as spec.template.spec.expireAfter"),
     (Kind::NodePool, "spec.disruption.maxPodGracePeriod", GRACE),
     (Kind::NodePool, "spec.expireAfter", "write it as spec.template.spec.expireAfter"),
+    (Kind::NodePool, "spec.instanceType", INSTANCE_TYPE),
+    (Kind::NodePool, "spec.instanceTypes", INSTANCE_TYPE),
     (Kind::NodePool, "spec.kubelet", KUBELET),
     (Kind::NodePool, "spec.kubeletConfiguration", KUBELET),
     (Kind::NodePool, "spec.labels", "write it as spec.template.metadata.labels"),
@@ -23,6 +27,10 @@ const FIELDS: [(Kind, &str, &str); 32] = [
     (Kind::NodePool, "spec.requirements", "write it as spec.template.spec.requirements"),
     (Kind::NodePool, "spec.startupTaints", "write it as spec.template.spec.startupTaints"),
     (Kind::NodePool, "spec.taints", "write it as spec.template.spec.taints"),
+    (Kind::NodePool, "spec.template.spec.capacityType", CAPACITY_TYPE),
+    (Kind::NodePool, "spec.template.spec.capacityTypes", CAPACITY_TYPE),
+    (Kind::NodePool, "spec.template.spec.instanceType", INSTANCE_TYPE),
+    (Kind::NodePool, "spec.template.spec.instanceTypes", INSTANCE_TYPE),
     (Kind::NodePool, "spec.template.spec.kubelet", KUBELET),
     (Kind::NodePool, "spec.template.spec.kubeletConfiguration", KUBELET),
     (Kind::NodePool, "spec.template.spec.maxPodGracePeriod", GRACE),
@@ -42,6 +50,8 @@ const FIELDS: [(Kind, &str, &str); 32] = [
     (Kind::EC2NodeClass, "spec.apiVersion", "remove it"),
     (Kind::EC2NodeClass, "spec.kind", "remove it"),
 ];
+const CAPACITY_TYPE: &str = "write a requirement on karpenter.sh/capacity-type";
+const INSTANCE_TYPE: &str = "write a requirement on node.kubernetes.io/instance-type";
 const KUBELET: &str = "write it as spec.kubelet of the EC2NodeClass";
 const GRACE: &str = "write spec.template.spec.terminationGracePeriod";
 const TEMPLATE: &str = "copy the settings of the template into the EC2NodeClass";

@@ -11,8 +11,9 @@ use crate::input::error::{InputError, quoted};
 use crate::input::kinds::Kind;
 use crate::input::raw::Raw;
 
-/// Returns the paths of fields that the schema does not have; some belong to another version of Karpenter.
-pub(super) fn unknown_fields(raw: &Raw) -> Vec<String> {
+/// Returns the paths of fields that the schema does not have, each with a similar field; some belong to another version of
+/// Karpenter.
+pub(super) fn unknown_fields(raw: &Raw) -> Vec<(String, Option<String>)> {
     let mut walk = Walk::default();
     walk.object(raw);
     walk.unknown
@@ -40,7 +41,8 @@ fn schema(kind: Kind) -> Option<&'static Value> {
 
 #[derive(Default)]
 struct Walk {
-    unknown: Vec<String>,
+    /// Path, and a similar field of the schema.
+    unknown: Vec<(String, Option<String>)>,
     /// Path, problem and fix.
     faults: Vec<(String, String, String)>,
 }
@@ -57,7 +59,7 @@ impl Walk {
         }
         for field in raw.value.as_object().into_iter().flat_map(|object| object.keys()) {
             if !["apiVersion", "kind", "metadata", "spec", "status"].contains(&field.as_str()) {
-                self.unknown.push(field.clone());
+                self.unknown.push((field.clone(), None));
             }
         }
     }
@@ -96,7 +98,11 @@ impl Walk {
             match known.and_then(|known| known.get(name)) {
                 Some(shape) => self.value(shape, value, &format!("{path}.{name}")),
                 None if rest.is_object() => self.value(rest, value, &format!("{path}[{name}]")),
-                None if known.is_some() => self.unknown.push(format!("{path}.{name}")),
+                None if known.is_some() => {
+                    let names: Vec<&str> = known.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+                    let similar = api::similar::nearest(name, &names).map(str::to_owned);
+                    self.unknown.push((format!("{path}.{name}"), similar));
+                }
                 None => {}
             }
         }

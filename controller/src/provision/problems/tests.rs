@@ -10,7 +10,7 @@ use serde_json::json;
 use snapshot::{NeverEvicted, Problem, SnapshotResult, UsageError};
 
 use super::{notes, samples};
-use crate::fixture::{claim, node, pod, pool};
+use crate::fixture::{claim, class, node, overlay, pod, pool};
 use crate::state::index::Index;
 use crate::write::events::{Event, ObjectReference};
 
@@ -50,7 +50,14 @@ fn notes_report_each_problem_on_its_object() {
     let consolidate_after = Problem::ConsolidateAfter { pool: "default".to_owned(), text: "soon".to_owned() };
     let idle = Problem::SelectsNothing { budget: "default/one".to_owned(), has_selector: true };
     let unclaimed = Problem::Unclaimed { node: name(), others: 0, pool: "default".to_owned() };
+    let cost = Problem::Ineffective {
+        kind: "NodePool",
+        name: "default".to_owned(),
+        others: 0,
+        setting: api::ineffective::limits(["cost"]).remove(0),
+    };
     let rows = [
+        (cost, Some((ObjectReference::to(pool.as_ref()), reason::NO_EFFECT))),
         (split("default/web"), Some((ObjectReference::to(web.as_ref()), reason::INVALID_SPLIT_ANNOTATION))),
         (unclaimed, Some((ObjectReference::to(node.as_ref()), reason::NODE_CLAIM_MISSING))),
         (expire_after, Some((ObjectReference::to(claim.as_ref()), reason::INVALID_FIELD))),
@@ -99,4 +106,25 @@ fn notes_report_unevictable_pods_and_samples_count_them() {
     let pool = |series: Series| series.labels.into_iter().map(|(_, value)| value).collect::<String>();
     let counts: Vec<(String, f64)> = samples(&built).into_iter().map(|it| (pool(it.series), it.value)).collect();
     assert_eq!(counts, [("default".to_owned(), 2.0), ("other".to_owned(), 0.0)]);
+}
+
+#[test]
+fn notes_report_settings_without_effect_of_classes_and_overlays() {
+    let mut index = index();
+    let class = class(&json!({"metadata": {"name": "default", "annotations": {"kerf.sh/agnet": "enabled"}}}));
+    let overlay = overlay(&json!({"metadata": {"name": "cheap", "annotations": {"kerf.sh/node-fee": "1"}}}));
+    let objects = [ObjectReference::to(class.as_ref()), ObjectReference::to(overlay.as_ref())];
+    drop(index.apply(class.as_ref().clone(), Timestamp::UNIX_EPOCH, true));
+    drop(index.apply(overlay.as_ref().clone(), Timestamp::UNIX_EPOCH, true));
+    let found = notes(&index, &SnapshotResult::default());
+    let messages = [
+        "EC2NodeClass default: metadata.annotations[kerf.sh/agnet] has no effect: did you mean kerf.sh/agent?",
+        "NodeOverlay cheap: metadata.annotations[kerf.sh/node-fee] has no effect: it is an annotation of NodePools (metadata)",
+    ];
+    let expected: Vec<Event> = objects
+        .into_iter()
+        .zip(messages)
+        .map(|(object, message)| Event::warning(object, reason::NO_EFFECT, message.to_owned()))
+        .collect();
+    assert_eq!(found, expected);
 }

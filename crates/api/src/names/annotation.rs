@@ -26,6 +26,11 @@ pub const INSTANCE_TAGGED: &str = "karpenter.k8s.aws/tagged";
 /// Annotation of a NodeClaim whose instance has a tag with the name of the cluster; value `true`.
 pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
 
+/// Annotation of a NodePool in Karpenter 1.0: kubelet settings of v1beta1 as JSON. Nothing reads it since Karpenter 1.1.
+pub const KUBELET_CONVERSION: &str = "compatibility.karpenter.sh/v1beta1-kubelet-conversion";
+/// Annotation of a NodePool in Karpenter 1.0: the reference to its class in v1beta1 as JSON. Nothing reads it since Karpenter 1.1.
+pub const NODE_CLASS_CONVERSION: &str = "compatibility.karpenter.sh/v1beta1-nodeclass-reference";
+
 /// Annotation of an EC2NodeClass: [`AGENT_ENABLED`] if its images contain the Kerf agent.
 pub const AGENT: &str = "kerf.sh/agent";
 /// Value of [`AGENT`].

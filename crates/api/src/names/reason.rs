@@ -169,6 +169,10 @@ pub const NEVER_EVICTED: &str = "NeverEvicted";
 pub const SELECTS_NOTHING: &str = "SelectsNothing";
 /// Event on a Node: its label names a NodePool, but the Node has no NodeClaim.
 pub const NODE_CLAIM_MISSING: &str = "NodeClaimMissing";
+/// Event on any object: one of its settings has no effect, because nothing reads it.
+pub const NO_EFFECT: &str = "NoEffect";
+/// Event on a Node that has not started: it has a taint that its NodePool does not declare.
+pub const UNDECLARED_TAINT: &str = "UndeclaredTaint";
 /// Event on a NodeUsage: it is ignored, because it is stale, from the future or of another instance.
 pub const USAGE_IGNORED: &str = "UsageIgnored";
 /// Event on an object: one of its annotations is invalid and counts as absent.

@@ -115,6 +115,17 @@ impl PodDisruptionBudget {
         !self.allows_ready_eviction() && (self.never_allows_eviction() || all)
     }
 
+    /// Reports whether the disruption controller can never count the pods of the budget, so that no eviction is ever allowed.
+    /// For a percentage, and for `maxUnavailable`, it needs the number of replicas, which these owners do not have.
+    #[must_use]
+    pub fn is_uncountable(&self, pod: &Pod) -> bool {
+        const WITHOUT_REPLICAS: [&str; 2] = ["DaemonSet", "Job"];
+        let needs_replicas =
+            self.spec.max_unavailable.is_some() || matches!(self.spec.min_available, Some(IntOrString::String(_)));
+        let has_none = pod.controller().is_some_and(|owner| WITHOUT_REPLICAS.contains(&owner.kind.as_str()));
+        needs_replicas && has_none && !self.allows_ready_eviction()
+    }
+
     /// Returns the setting of the budget that requires all of its pods to stay, as the end of a sentence.
     #[must_use]
     pub fn blocking_setting(&self) -> String {

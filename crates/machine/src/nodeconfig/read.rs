@@ -162,27 +162,6 @@ fn unknown_fields(places: &[Place]) -> Vec<NodeConfigError> {
 
 /// Returns a hint with the similar known field if there is one, else with all known fields.
 fn hint(name: &str, known: &[&str]) -> String {
-    nearest(name, known)
+    api::similar::nearest(name, known)
         .map_or_else(|| format!("fields here are {}", known.join(", ")), |field| format!("write {field}"))
-}
-
-/// Returns the known name that is similar to this one (an edit distance of at most 2), if there is one.
-pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let near = known.iter().map(|field| (distance(&name.to_lowercase(), &field.to_lowercase()), *field));
-    near.min().filter(|(distance, _)| *distance <= 2).map(|(_, field)| field)
-}
-
-/// Returns the edit distance: the number of insertions, deletions and substitutions that change one name into the other.
-fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
-    for (i, left) in one.chars().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, right) in other.chars().enumerate() {
-            let changed = diagonal + usize::from(left != right);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }

@@ -7,6 +7,7 @@ mod arguments;
 mod bottlerocket;
 mod error;
 mod multipart;
+mod second_bootstrap;
 mod windows;
 
 use std::collections::BTreeMap;
@@ -81,6 +82,7 @@ pub fn render(family: AmiFamily, input: &Bootstrap) -> Result<Document, RenderEr
     };
     let size = document.text.len();
     check_size(size)?;
+    document.warnings.extend(second_bootstrap::warning(family, input));
     document.warnings.extend((size * 10 >= LIMIT * 9).then_some(Warning::NearLimit { size }));
     Ok(document)
 }

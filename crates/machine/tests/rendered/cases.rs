@@ -197,3 +197,20 @@ fn rows_contain_every_document() {
         families.flat_map(|family| family.read_dir().unwrap()).map(|file| file.unwrap().path()).collect();
     assert_eq!(found, expected);
 }
+
+#[test]
+fn render_warns_about_a_second_call_of_the_bootstrap_script() {
+    let rows = [
+        (AmiFamily::Al2, "#!/bin/bash\n/etc/eks/bootstrap.sh shop\n", "which runs a second time"),
+        (AmiFamily::Al2, "#!/bin/bash\n# /etc/eks/bootstrap.sh shop\n", ""),
+        (AmiFamily::Al2023, "#!/bin/bash\nset -e; /etc/eks/bootstrap.sh shop\n", "do not have"),
+        (AmiFamily::Windows2022, "& 'C:\\x\\Start-EKSBootstrap.ps1' -a b\n", "which runs a second time"),
+        (AmiFamily::Custom, "#!/bin/bash\n/etc/eks/bootstrap.sh shop\n", ""),
+    ];
+    for (family, text, expected) in rows {
+        let input = Bootstrap { user_data: Some(text.to_owned()), ..input() };
+        let warnings = document(family, &input).warnings;
+        let message: String = warnings.iter().map(ToString::to_string).collect();
+        assert!(message.contains(expected) && warnings.is_empty() == expected.is_empty(), "{family:?}: {message}");
+    }
+}

@@ -3,11 +3,11 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::utilization_limit::BUSY;
-use crate::{CapacityType, MicroDollars, Operator, Pressure, Requirement, label};
+use crate::{CapacityType, MicroDollars, Operator, Pressure, Requirement, Resources, label};
 
 use super::{
     Balance, CommandCause, CommandReason, LabelMismatch, NodeVerdict, Overload, PlacementReason, PodVerdict,
-    PoolMismatch, Preference, TopologyReason, TypesMismatch, UnschedulableReason,
+    PoolMismatch, Preference, Shortfall, TopologyReason, TypesMismatch, UnschedulableReason,
 };
 
 impl Display for PodVerdict {
@@ -85,7 +85,10 @@ impl Display for TypesMismatch {
         if self.total == 0 {
             return out.write_str("no instance types");
         }
-        let small = self.small.iter().map(|(name, count)| (*count, format!("have too little {name}")));
+        let small = self.small.iter().map(|(name, count)| {
+            let amounts = self.shortfalls.iter().find(|it| it.resource == *name).map(ToString::to_string);
+            (*count, format!("have too little {name}{}", amounts.unwrap_or_default()))
+        });
         let labels = self.labels.iter().map(|miss| (miss.types, miss.to_string()));
         let mut parts: Vec<(usize, String)> = small.chain(labels).collect();
         let unpriced = match self.unpriced {
@@ -113,13 +116,42 @@ impl Display for TypesMismatch {
     }
 }
 
+impl Display for Shortfall {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let most = amount(&self.resource, self.most.max(0));
+        // Rounded up, so that a shortfall below the unit is visible.
+        let asked = match self.resource.as_str() {
+            name if is_in_bytes(name) => amount(name, self.asked.saturating_add(MIB - 1)),
+            name => amount(name, self.asked),
+        };
+        write!(out, " ({asked} needed, at most {most} free)")
+    }
+}
+
+/// Bytes of a MiB.
+const MIB: i64 = 1 << 20;
+
+fn is_in_bytes(resource: &str) -> bool {
+    [Resources::MEMORY, Resources::EPHEMERAL_STORAGE].contains(&resource) || resource.starts_with("hugepages-")
+}
+
+/// Returns an amount as a quantity: CPU in cores or millicores, bytes in whole MiB, rounded down.
+fn amount(resource: &str, amount: i64) -> String {
+    match resource {
+        Resources::CPU if amount % 1000 == 0 => (amount / 1000).to_string(),
+        Resources::CPU => format!("{amount}m"),
+        name if is_in_bytes(name) => format!("{}Mi", amount / MIB),
+        _ => amount.to_string(),
+    }
+}
+
 impl Display for LabelMismatch {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 3;
         write!(out, "do not match {} (", self.key)?;
         match self.found.as_slice() {
             [] => out.write_str("none")?,
-            some => out.write_str(&some[..some.len().min(SHOWN)].join(" or "))?,
+            some => out.write_str(&any_of(&some[..some.len().min(SHOWN)]))?,
         }
         if self.found.len() > SHOWN {
             out.write_str(", ...")?;
@@ -141,8 +173,17 @@ fn is_impossible(asked: &Requirement) -> bool {
     asked.operator == Operator::In && asked.values.is_empty()
 }
 
+/// Returns the values, separated by `or`. An empty value is written in quotes, since it would be a hole in the sentence.
+fn any_of(values: &[String]) -> String {
+    values.iter().map(|value| shown(value)).collect::<Vec<_>>().join(" or ")
+}
+
+fn shown(value: &str) -> &str {
+    if value.is_empty() { "\"\"" } else { value }
+}
+
 fn requirement_text(asked: &Requirement) -> String {
-    let values = asked.values.join(" or ");
+    let values = any_of(&asked.values);
     match asked.operator {
         Operator::In => values,
         Operator::NotIn => format!("other than {values}"),
@@ -158,12 +199,16 @@ fn requirement_text(asked: &Requirement) -> String {
 impl Display for TopologyReason {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Spread { max_skew } => {
-                write!(
-                    out,
-                    "topologySpreadConstraints: maxSkew {max_skew} cannot be satisfied, the least-loaded \
-                             domain has no eligible node"
-                )
+            Self::Spread { max_skew, emptiest } => {
+                write!(out, "topologySpreadConstraints: maxSkew {max_skew} cannot be satisfied, the least-loaded ")?;
+                match emptiest.as_slice() {
+                    [] => out.write_str("domain has no eligible node"),
+                    [only] => write!(out, "domain {} has no eligible node", shown(only)),
+                    several => {
+                        let names: Vec<&str> = several.iter().map(|name| shown(name)).collect();
+                        write!(out, "domains {} have no eligible node", names.join(" and "))
+                    }
+                }
             }
             Self::Claimed => out.write_str("another pod uses its ReadWriteOncePod volume claim"),
             Self::Near => out.write_str("podAffinity: no matching pod in a reachable domain"),

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Hint, MinValuesPolicy, Operator, PoolMismatch, Requirement, Requirements, TopologyReason, TypesMismatch,
+    Hint, MinValuesPolicy, Operator, PoolMismatch, Requirement, Requirements, Shortfall, TopologyReason, TypesMismatch,
     UnschedulableReason,
 };
 
@@ -209,6 +209,7 @@ fn types_mismatch(solver: &mut Solver<'_>, pool_template: usize, alternative: us
     let filter = capacity.type_filter(pool_template, alternative, &problem.requirement_sets);
     let (own, demand) = (&capacity.templates.pool_templates[pool_template], &problem.demands[shape]);
     let mut small: BTreeMap<Lack, usize> = BTreeMap::new();
+    let mut most: BTreeMap<usize, i64> = BTreeMap::new();
     let (mut unavailable, mut unpriced) = (filter.others, 0);
     let priceless = |offer: &crate::Offer<'_>| {
         offer.offerings(&filter.requirements).next().is_none() && offer.unpriced(&filter.requirements).next().is_some()
@@ -216,7 +217,13 @@ fn types_mismatch(solver: &mut Solver<'_>, pool_template: usize, alternative: us
     let mut labels = filter.labels.clone();
     for (candidate, unsold) in &filter.suitable {
         match (lacking(demand, &own.candidates[*candidate]), unsold) {
-            (Some(lack), _) => *small.entry(lack).or_default() += 1,
+            (Some(lack), _) => {
+                if let Lack::Dimension(dimension) = lack {
+                    let free = own.candidates[*candidate].free[dimension];
+                    most.entry(dimension).and_modify(|most| *most = free.max(*most)).or_insert(free);
+                }
+                *small.entry(lack).or_default() += 1;
+            }
             (None, Some(key)) => *labels.entry(key.clone()).or_default() += 1,
             (None, None) => {
                 unavailable += 1;
@@ -224,6 +231,13 @@ fn types_mismatch(solver: &mut Solver<'_>, pool_template: usize, alternative: us
             }
         }
     }
+    let shortfall = |(dimension, most): (usize, i64)| Shortfall {
+        resource: problem.dimensions.name(dimension),
+        asked: demand.requests[dimension],
+        most,
+    };
+    // A type that DaemonSet pods fill alone lacks what the pod may not even request.
+    let shortfalls = most.into_iter().map(shortfall).filter(|it| it.asked > it.most && it.asked > 0).collect();
     let named: BTreeMap<String, usize> =
         small.into_iter().map(|(lack, types)| (lack.name(&problem.dimensions), types)).collect();
     let fits = |candidate: &&usize| lacking(demand, &own.candidates[**candidate]).is_none();
@@ -235,6 +249,7 @@ fn types_mismatch(solver: &mut Solver<'_>, pool_template: usize, alternative: us
         total: filter.total,
         labels: labels.into_iter().map(|(key, types)| filter.mismatch_of(key, types)).collect(),
         small: named.into_iter().collect(),
+        shortfalls,
         unavailable,
         unpriced,
         reliefs,

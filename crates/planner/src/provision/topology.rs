@@ -319,11 +319,26 @@ impl<'a> Topology<'a> {
         let allows = |rule: &Rule, domain| self.groups[rule.group].allows(rule, key, Some(domain), no_daemons);
         let refused_by = |rule: &&Rule| !domains.iter().any(|it| allows(rule, *it));
         rules.iter().find(refused_by).map(|rule| match rule.kind {
-            RuleKind::Spread { max_skew, .. } => TopologyReason::Spread { max_skew },
+            RuleKind::Spread { max_skew, .. } => {
+                TopologyReason::Spread { max_skew, emptiest: self.emptiest(rule.group, key, domains) }
+            }
             RuleKind::Affinity => TopologyReason::Near,
             RuleKind::AntiAffinity => TopologyReason::Apart,
             RuleKind::Exclusive => TopologyReason::Claimed,
         })
+    }
+
+    /// Returns the names of the first few domains with the fewest pods of a spread, without the refused ones.
+    fn emptiest(&self, group: GroupId, key: KeyId, refused: &[Domain]) -> Vec<String> {
+        const SHOWN: usize = 3;
+        if key == HOST {
+            return Vec::new();
+        }
+        let domains = self.groups[group].emptiest_domains().into_iter().filter(|domain| !refused.contains(domain));
+        let mut names: Vec<String> = domains.map(|domain| self.value(key, domain).to_owned()).collect();
+        names.sort();
+        names.truncate(SHOWN);
+        names
     }
 
     /// Returns the number of pods that spreads count in a domain; fewer pods mean a smaller skew.

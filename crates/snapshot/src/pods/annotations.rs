@@ -1,18 +1,22 @@
 //! Annotations of pods that cannot be parsed. All pods of a workload have the same annotations, so each problem is reported
 //! once per workload.
 
+use api::ineffective::{KeyOwner, keys};
 use api::objects::{Pod, misread_surge};
 use api::{InvalidSplit, annotation};
 
 use super::full_name;
 use crate::Problem;
-use crate::problem::merge_equal;
+use crate::problem::{ineffective, merge_equal};
 
-/// Returns the annotation problems of a pod; `mix` has those of its workload's split.
+/// Returns the annotation problems of a pod, and its labels without effect; `mix` has those of its workload's split.
 pub(crate) fn problems_of_pod(pod: &Pod, mix: Vec<InvalidSplit>) -> Vec<Problem> {
-    if pod.is_terminal() || pod.is_terminating() || pod.metadata.annotations.is_none() && mix.is_empty() {
+    let own = &pod.metadata;
+    let has_none = own.annotations.is_none() && own.labels.is_none() && mix.is_empty();
+    if pod.is_terminal() || pod.is_terminating() || has_none {
         return Vec::new();
     }
+    let settings = keys(KeyOwner::Pod, "metadata", own.annotations.as_ref(), own.labels.as_ref());
     let name = || full_name(pod);
     let mix = mix.into_iter().map(|error| Problem::Mix { pod: name(), others: 0, error });
     let protection = pod.misread_do_not_disrupt().map(str::to_owned);
@@ -26,7 +30,8 @@ pub(crate) fn problems_of_pod(pod: &Pod, mix: Vec<InvalidSplit>) -> Vec<Problem>
         resize.map(|text| Problem::Resize { pod: name(), others: 0, text }),
         surge.map(|text| Problem::Surge { pod: name(), others: 0, text }),
     ];
-    mix.chain(others.into_iter().flatten()).collect()
+    let without_effect = ineffective("Pod", Some(&name()), settings);
+    mix.chain(others.into_iter().flatten()).chain(without_effect).collect()
 }
 
 /// Returns the problems of all pods, once per workload and text.

@@ -276,3 +276,56 @@ fn problems_name_ignored_usage_reports_with_the_reason() {
         assert_eq!(ignored_reasons(&cluster.build()), expected, "{policy}");
     }
 }
+
+#[test]
+fn problems_name_settings_without_effect() {
+    let of = |name: &str| {
+        let keys = json!({"annotations": {"karpenter.sh/do-not-evict": "true"}, "labels": {"kerf.sh/spotshare": "70"}});
+        running(name, "n1", "100m", merged(owned_by("ReplicaSet"), keys))
+    };
+    let mut cluster = with(vec![of("web-1"), of("web-2")]);
+    let own = json!({"metadata": {"annotations": {"kerf.sh/node-fees": "1"}}, "spec": {"limits": {"cost": "5"}}});
+    cluster.pools = vec![pool("default", json!({}))].into_iter().map(|pool| merged(pool, own.clone())).collect();
+    let built = cluster.build();
+    assert_eq!(
+        ignored_reasons(&built),
+        [
+            "Pod default/web-1 and 1 other: metadata.annotations[karpenter.sh/do-not-evict] has no effect: only Karpenter before v1beta1 read it; write karpenter.sh/do-not-disrupt",
+            "Pod default/web-1 and 1 other: metadata.labels[kerf.sh/spotshare] has no effect: did you mean kerf.sh/spot-share?",
+            "NodePool default: metadata.annotations[kerf.sh/node-fees] has no effect: did you mean kerf.sh/node-fee?",
+            "NodePool default: spec.limits[cost] has no effect: no node has such a resource; limit cpu, memory or nodes",
+        ]
+    );
+    assert!(built.problems.iter().all(|problem| problem.reason() == "NoEffect"));
+    assert_eq!(subjects(&built)[3], ("NodePool", "default".to_owned()));
+}
+
+#[test]
+fn problems_name_undeclared_taints_of_starting_nodes() {
+    let taints = json!({"spec": {"taints": [
+        {"key": "node.cilium.io/agent-not-ready", "value": "true", "effect": "NoExecute"},
+        {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
+        {"key": "declared", "effect": "NoSchedule"},
+        {"key": "soft", "effect": "PreferNoSchedule"},
+    ]}});
+    let mut cluster = with(Vec::new());
+    let declared =
+        json!({"spec": {"template": {"spec": {"startupTaints": [{"key": "declared", "effect": "NoSchedule"}]}}}});
+    cluster.pools = vec![merged(pool("default", json!({})), declared)];
+    cluster.nodes = cluster.nodes.into_iter().map(|node| merged(node, taints.clone())).collect();
+    let initialized = cluster.build();
+    assert_eq!(ignored_reasons(&initialized), [""; 0]);
+    for node in &mut cluster.nodes {
+        let labels = node["metadata"]["labels"].as_object_mut().unwrap();
+        labels.remove("karpenter.sh/initialized");
+    }
+    let starting = cluster.build();
+    assert_eq!(
+        ignored_reasons(&starting),
+        [
+            "Node n1: taint node.cilium.io/agent-not-ready:NoExecute is neither in taints nor in startupTaints of NodePool \
+          default, so pods that do not tolerate it get another node meanwhile; add it to spec.template.spec.startupTaints"
+        ]
+    );
+    assert_eq!(starting.problems[0].reason(), "UndeclaredTaint");
+}

@@ -37,6 +37,16 @@ impl Unevictable {
         }
         match own {
             [] => None,
+            [only] if only.is_uncountable(pod) && !only.never_allows_eviction() && !only.allows_eviction(pod) => {
+                let kind = pod.controller().map_or("", |owner| owner.kind.as_str());
+                Some(Self::Budget {
+                    budget: only.full_name(),
+                    why: format!(
+                        "its pods belong to a {kind}, which has no replicas that maxUnavailable or a percentage could refer to"
+                    ),
+                    cure: "set minAvailable to a number of pods",
+                })
+            }
             [only] => {
                 let stays =
                     only.requires_all_pods() && !only.allows_eviction(pod) && (!surges || only.never_allows_eviction());
@@ -112,6 +122,32 @@ mod tests {
 
     fn now() -> Timestamp {
         "2026-01-01T12:00:00Z".parse().unwrap()
+    }
+
+    /// Rows: specification of the budget, kind of the pod's owner, and true if the budget can never allow an eviction.
+    #[test]
+    fn from_pod_names_owners_without_replicas() {
+        let rows = [
+            (json!({"maxUnavailable": 1}), "Job", true),
+            (json!({"maxUnavailable": "50%"}), "DaemonSet", true),
+            (json!({"minAvailable": "50%"}), "Job", true),
+            (json!({"minAvailable": 1}), "Job", false),
+            (json!({"maxUnavailable": 1}), "ReplicaSet", false),
+        ];
+        for (spec, kind, expected) in rows {
+            let none = json!({"disruptionsAllowed": 0, "expectedPods": 3, "currentHealthy": 3});
+            let owner = json!([{"apiVersion": "v1", "kind": kind, "name": "o", "uid": "o", "controller": true}]);
+            let metadata = json!({"name": "p", "namespace": "shop", "ownerReferences": owner});
+            let found = Unevictable::from_pod(
+                &pod("Running", "True", metadata, json!({})),
+                &[&budget("b", spec.clone(), none)],
+                false,
+                now(),
+            );
+            assert_eq!(found.is_some(), expected, "{spec} of a {kind}: {found:?}");
+            let message = found.map(|found| found.to_string()).unwrap_or_default();
+            assert_eq!(message.contains("set minAvailable to a number of pods"), expected, "{message}");
+        }
     }
 
     /// Rows: specification of the budget, number of its pods, and true if all of them must stay. Percentages are rounded up.

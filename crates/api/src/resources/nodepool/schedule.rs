@@ -19,18 +19,14 @@ pub enum InvalidSchedule {
         text: String,
     },
     /// Invalid field.
-    #[error(
-        "{text:?} is not the {field} of a schedule: write {least} to {greatest}, *, ranges such as 1-5, lists or steps such as */2"
-    )]
+    #[error("{text:?} is not the {field} of a schedule: {cure}")]
     Field {
         /// Field as received.
         text: String,
         /// Name of the field.
         field: &'static str,
-        /// Minimum value.
-        least: u32,
-        /// Maximum value.
-        greatest: u32,
+        /// Fix.
+        cure: String,
     },
     /// Schedule that never matches, because none of its months has any of its days.
     #[error("{text:?} never matches: no month of it has such a day")]
@@ -167,12 +163,7 @@ impl Schedule {
 impl Field {
     /// Returns the numbers as bits, and whether the field is `*`.
     fn read(&self, text: &str) -> Result<(u64, bool), InvalidSchedule> {
-        let refused = || InvalidSchedule::Field {
-            text: text.to_owned(),
-            field: self.name,
-            least: self.least,
-            greatest: self.greatest,
-        };
+        let refused = || InvalidSchedule::Field { text: text.to_owned(), field: self.name, cure: self.cure(text) };
         let (mut bits, mut open) = (0, false);
         for entry in text.split(',').filter(|entry| !entry.is_empty()) {
             let (more, any) = self.entry(entry).ok_or_else(refused)?;
@@ -206,6 +197,38 @@ impl Field {
         }
         let numbers = (least..=greatest).step_by(usize::try_from(step).ok()?);
         Some((numbers.fold(0, |bits, number| bits | 1 << number), any && step == 1))
+    }
+
+    /// Returns the fix for a field: a range that goes on from the beginning is written as two, and sunday is not 7.
+    fn cure(&self, text: &str) -> String {
+        let entries: Vec<&str> = text.split(',').filter(|entry| !entry.is_empty()).collect();
+        let unwrapped: Vec<String> =
+            entries.iter().map(|entry| self.unwrapped(entry).unwrap_or_else(|| (*entry).to_owned())).collect();
+        let text = unwrapped.join(",");
+        if unwrapped.iter().ne(entries.iter()) && text.split(',').all(|entry| self.entry(entry).is_some()) {
+            return format!("write {text}, since a range ends after it begins");
+        }
+        let sunday = if self.name == WEEKDAY.name && text.contains('7') { ", where sunday is 0" } else { "" };
+        format!("write {} to {}{sunday}, *, ranges such as 1-5, lists or steps such as */2", self.least, self.greatest)
+    }
+
+    /// Returns a range that goes on from the beginning, such as `sat-sun` or `22-6`, as two; `None` for any other entry.
+    fn unwrapped(&self, entry: &str) -> Option<String> {
+        let (low, high) = entry.split_once('-')?;
+        let (first, last) = (self.number(low)?, self.number(high)?);
+        let is_valid = |number: u32| (self.least..=self.greatest).contains(&number);
+        if first <= last || !is_valid(first) || !is_valid(last) {
+            return None;
+        }
+        let is_word = self.words.iter().any(|word| word.eq_ignore_ascii_case(low));
+        let shown = |number: u32| {
+            let word = usize::try_from(number - self.least).ok().and_then(|index| self.words.get(index));
+            word.filter(|_| is_word).map_or_else(|| number.to_string(), |word| (*word).to_owned())
+        };
+        let range = |from: u32, to: u32| {
+            if from == to { shown(from) } else { format!("{}-{}", shown(from), shown(to)) }
+        };
+        Some(format!("{},{}", range(first, self.greatest), range(self.least, last)))
     }
 
     fn number(&self, text: &str) -> Option<u32> {

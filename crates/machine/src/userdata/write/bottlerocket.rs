@@ -12,7 +12,6 @@ use toml::{Table, Value};
 
 use super::{Bootstrap, Document, RenderError, Warning};
 use crate::agent::HOST_CONTAINER;
-use crate::nodeconfig::nearest;
 use crate::quote::{problem, quote};
 use crate::tables;
 
@@ -69,7 +68,7 @@ fn unknown_settings(kubernetes: &Table) -> Vec<Warning> {
     let unknown = kubernetes.keys().filter(|name| !known::SETTINGS.contains(&name.as_str()));
     let warning = |name: &String| Warning::UnknownSetting {
         name: quote(name),
-        nearest: nearest(name, &known::SETTINGS).map(str::to_owned),
+        nearest: api::similar::nearest(name, &known::SETTINGS).map(str::to_owned),
     };
     unknown.map(warning).collect()
 }

@@ -115,6 +115,13 @@ pub enum Warning {
     },
     /// No host container runs the agent, so the agent must be part of the AMI.
     AgentFromImage,
+    /// The user data calls the bootstrap script of the image.
+    SecondBootstrap {
+        /// Name of the script.
+        script: &'static str,
+        /// True if images of the family have the script.
+        exists: bool,
+    },
 }
 
 impl fmt::Display for Warning {
@@ -140,6 +147,16 @@ impl fmt::Display for Warning {
             Self::IgnoredTable { name } => {
                 write!(out, "{name} in spec.userData is ignored; Bottlerocket reads only settings")
             }
+            Self::SecondBootstrap { script, exists: true } => write!(
+                out,
+                "spec.userData calls {script}, which runs a second time with the settings of the EC2NodeClass: remove \
+                 the call, and write its arguments as spec.kubelet"
+            ),
+            Self::SecondBootstrap { script, exists: false } => write!(
+                out,
+                "spec.userData calls {script}, which images of this family do not have: remove the call, and write its \
+                 arguments as spec.kubelet or as a NodeConfig"
+            ),
             Self::AgentFromImage => write!(
                 out,
                 "no host container runs the agent, so it must be part of the AMI; for Bottlerocket's own AMIs set \

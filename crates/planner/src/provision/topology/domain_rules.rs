@@ -76,6 +76,18 @@ impl TopologyGroup<'_> {
         domains.reachable.iter().map(|domain| there(domain).saturating_add(brought(domain))).min().unwrap_or(0)
     }
 
+    /// Returns the domains with the fewest pods among those whose minimum decides about a spread. The existing domains of which
+    /// only the two least are known come first.
+    pub(super) fn emptiest_domains(&self) -> Vec<Domain> {
+        let Some(SpreadState { domains, .. }) = self.spread() else { return Vec::new() };
+        let counted: Vec<(u32, Domain)> = match &domains.least {
+            Some(least) => least.clone(),
+            None => domains.reachable.iter().map(|domain| (at(&self.tallies[0], *domain), *domain)).collect(),
+        };
+        let least = counted.iter().map(|(pods, _)| *pods).min();
+        counted.into_iter().filter(|(pods, _)| Some(*pods) == least).map(|(_, domain)| domain).collect()
+    }
+
     /// Returns how many more pods may be added to a domain before the last pod that a spread admitted there violates it. The
     /// minimum over the other domains decides, because this domain's count grows with each addition.
     pub(super) fn slack(&self, rule: &Rule, domain: Domain) -> Option<u32> {
