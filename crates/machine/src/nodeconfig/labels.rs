@@ -38,7 +38,7 @@ pub fn is_refused_by_kubelet(key: &str) -> bool {
 fn is_in(key: &str, domains: &[&str]) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     let below = |known: &&str| domain.strip_suffix(*known).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
-    domains.iter().any(|known| below(&known))
+    domains.iter().any(below)
 }
 
 /// Flags of kubelet without the labels that it may not set.

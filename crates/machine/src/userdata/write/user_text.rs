@@ -67,7 +67,7 @@ pub(super) fn content_type(family: AmiFamily, user_text: &str) -> &'static str {
 pub(super) fn second_bootstrap(script: &str) -> Option<Warning> {
     let is_called =
         |program: &&&str| script.lines().any(|line| !line.trim_start().starts_with('#') && line.contains(**program));
-    BOOTSTRAP.iter().find(is_called).map(|program| Warning::SecondBootstrap { program: *program })
+    BOOTSTRAP.iter().find(is_called).map(|program| Warning::SecondBootstrap { program })
 }
 
 impl Document {
