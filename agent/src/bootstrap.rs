@@ -141,7 +141,8 @@ impl Bootstrap {
     }
 
     async fn configure(&self, timeline: &mut Timeline) -> anyhow::Result<BootstrapPlan> {
-        let user_data = facts::user_data(&self.imds).await?;
+        let mut user_data = facts::user_data(&self.imds).await?;
+        facts::add_default_gates(&self.host, &mut user_data.config);
         let mut facts = facts::gather(&self.host, &self.imds, &self.credential_provider, user_data).await?;
         facts.interface_limits = self.unknown_limits(&facts).await;
         let plan = plan::plan(&facts).context(facts::NOT_FOLLOWED)?;
@@ -207,6 +208,9 @@ impl Bootstrap {
             return Ok(());
         }
         prepare::mark(&self.host)?;
+        if !plan.volumes.is_empty() {
+            prepare::volumes::prepare(&self.host, &plan.volumes).await?;
+        }
         if let Some(disks) = &plan.disks {
             prepare::local_disks::prepare(&self.host, disks).await?;
         }

@@ -34,7 +34,7 @@ pub enum HostError {
     /// A file could not be read or written.
     #[error("cannot {action} {}; check that it is a file, that its disk is not full and that the agent runs as root", path.display())]
     File {
-        /// `read`, `write` or `remove`.
+        /// `read`, `write`, `create` or `remove`.
         action: &'static str,
         /// Path of the file, with the root folder.
         path: PathBuf,
@@ -191,6 +191,27 @@ impl Host {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(source) => Err(HostError::File { action: "remove", path: self.at(path), source }),
         }
+    }
+
+    /// Reports whether the distribution is this version of Amazon Linux, by its `os-release`.
+    #[must_use]
+    pub fn is_amazon_linux(&self, version: &str) -> bool {
+        let files = ["/etc/os-release", "/usr/lib/os-release"];
+        let text = files.iter().find_map(|path| self.read_text(path).ok().flatten()).unwrap_or_default();
+        let value = |name: &str| {
+            let fields = text.lines().filter_map(|line| line.trim().split_once('='));
+            fields.filter(|(key, _)| *key == name).map(|(_, value)| value.trim_matches(['"', '\''])).next_back()
+        };
+        value("ID") == Some("amzn") && value("VERSION_ID") == Some(version)
+    }
+
+    /// Creates a folder with all folders above it.
+    ///
+    /// # Errors
+    /// [`HostError::File`].
+    pub fn create_folder(&self, path: &str) -> Result<(), HostError> {
+        let failed = |source| HostError::File { action: "create", path: self.at(path), source };
+        fs::create_dir_all(self.at(path)).map_err(failed)
     }
 
     /// Runs `systemctl` with `arguments`.

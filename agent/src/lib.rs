@@ -25,6 +25,7 @@ use aws::identity::{Audience, Role, plugin};
 use aws::imds::Imds;
 use aws::imds::backoff::Backoff;
 use bootstrap::Bootstrap;
+use bootstrap::prepare::volumes;
 use host::environment::Environment;
 use nodeadm::Machine;
 use nodeadm::link::hook;
@@ -59,6 +60,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<()> {
             );
             Ok(())
         }
+        Command::Volumes => runtime.block_on(volumes::mount_planned(&settings.host())),
         Command::Nodeadm(command) => runtime.block_on(nodeadm::run(&machine(settings, imds), command)),
         Command::NodeadmInternal(command) => runtime.block_on(nodeadm::run_internal(&machine(settings, imds), command)),
         Command::Run { metrics } => {

@@ -57,6 +57,8 @@ pub struct Settings {
 pub enum Command {
     /// Configuration and start of kubelet from instance metadata, followed by exit.
     Bootstrap,
+    /// Mount of the EBS volumes that bootstrap planned, in a unit of its own, followed by exit.
+    Volumes,
     /// Protection of the node: the startup taint until the node is ready, and a drain on interruption.
     Run {
         /// Address of the metrics, overrides the settings.
@@ -93,6 +95,7 @@ impl Command {
     fn from_line(line: &CommandLine<'_>) -> Result<Self, ArgumentError> {
         let sources = || Ok::<_, ArgumentError>(Sources { sources: line.values("config-source")? });
         Ok(match line.words.as_str() {
+            "volumes" => Self::Volumes,
             "run" => Self::Run { metrics: line.value("metrics")? },
             "status" => Self::Status { output: line.needed("output")? },
             "doctor" => Self::Doctor { output: line.needed("output")?, offline: line.is_set("offline")? },

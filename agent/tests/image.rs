@@ -26,6 +26,7 @@ const IMAGE: &[&str] = &[
     "usr/lib/systemd/system/kerf-agent.service",
     "usr/lib/systemd/system/kerf-agent-bootstrap.service",
     "usr/lib/systemd/system/kerf-local-disks.service",
+    "usr/lib/systemd/system/kerf-volumes.service",
     "usr/lib/systemd/system/kubelet.service.d",
     "usr/lib/systemd/system-preset/80-kerf.preset",
     "usr/lib/systemd/journald.conf.d",

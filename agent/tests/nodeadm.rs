@@ -10,3 +10,4 @@ mod fixture;
 mod links;
 mod program;
 mod sources;
+mod volumes;

@@ -204,7 +204,7 @@ build {
 
   provisioner "file" {
     sources = concat(
-      [for name in ["kerf-agent.service", "kerf-agent-bootstrap.service", "kerf-local-disks.service", "80-kerf.preset", "kerf.conf"] :
+      [for name in ["kerf-agent.service", "kerf-agent-bootstrap.service", "kerf-local-disks.service", "kerf-volumes.service", "80-kerf.preset", "kerf.conf"] :
       "${path.root}/../../systemd/${name}"],
       [for name in ["journald.conf", "kubelet.conf", "logind.conf"] : "${path.root}/files/${name}"],
     )

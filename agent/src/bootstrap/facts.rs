@@ -137,6 +137,14 @@ pub async fn user_data(imds: &Imds) -> anyhow::Result<UserData> {
     Ok(userdata::parse(&raw)?)
 }
 
+/// Turns on the feature gates that are on by default in the distribution. On Amazon Linux 2027, nodes have the name of their
+/// instance, because its resolver does not know private DNS names.
+pub(crate) fn add_default_gates(host: &Host, config: &mut NodeConfig) {
+    if host.is_amazon_linux("2027") {
+        config.spec.feature_gates.entry(INSTANCE_ID_NODE_NAME.to_owned()).or_insert(true);
+    }
+}
+
 /// Returns the private DNS name where it is the name of the node; else an empty string.
 async fn hostname(imds: &Imds, config: &NodeConfig) -> anyhow::Result<String> {
     match config.gate(INSTANCE_ID_NODE_NAME) {

@@ -9,11 +9,13 @@ pub mod hosts;
 pub mod kubeconfig;
 pub mod kubelet;
 pub mod resolved;
+pub mod volumes;
 
 use machine::nodeconfig::{INSTANCE_ID_NODE_NAME, NodeConfigError};
 
 use super::facts::Facts;
 use disks::LocalDisks;
+use volumes::PlannedVolume;
 
 /// CA bundle of the cluster.
 pub const CA_BUNDLE: &str = "/etc/kubernetes/pki/ca.crt";
@@ -29,6 +31,8 @@ pub struct BootstrapPlan {
     pub files: Vec<PlannedFile>,
     /// Files of an earlier plan that must be removed.
     pub absent: Vec<String>,
+    /// EBS volumes to format and mount, before the daemons start and before instance store disks.
+    pub volumes: Vec<PlannedVolume>,
     /// Setup of instance store disks, before the daemons start; `None` leaves the disks unchanged.
     pub disks: Option<LocalDisks>,
     /// Units of the system to restart when files of [`PlanPart::System`] changed, after a `daemon-reload`.
@@ -97,6 +101,7 @@ pub fn plan(facts: &Facts) -> Result<BootstrapPlan, NodeConfigError> {
         warnings: facts.user_data.warnings.clone(),
         ..BootstrapPlan::default()
     };
+    volumes::add(&mut plan, &config.spec.instance.storage)?;
     disks::add(&mut plan, &config.spec.instance.local_storage);
     environment::add(&mut plan, &config.spec.instance.environment);
     resolved::add(&mut plan, &config.spec.instance.network);

@@ -1,7 +1,9 @@
 //! Steps before the daemons of a node start. The steps prepare disks for their data, and write a marker. By the marker, the
 //! machine's network service leaves new interfaces to the network plugin.
 
+pub mod disk_unit;
 pub mod local_disks;
+pub mod volumes;
 
 use super::plan::BootstrapPlan;
 use super::plan::disks::LocalDisks;
@@ -24,14 +26,14 @@ pub(super) fn mark(host: &Host) -> Result<(), HostError> {
 /// Prepares the machine for the daemons of `plan`. The caller must run in the mount namespace of the machine.
 ///
 /// # Errors
-/// [`HostError`] when the marker cannot be written or disks cannot be prepared. Without prepared disks, daemons would fill the
-/// root disk.
-pub async fn prepare(host: &Host, plan: &BootstrapPlan) -> Result<(), HostError> {
+/// The marker cannot be written, or disks cannot be prepared. Without prepared disks, daemons would fill the root disk.
+pub async fn prepare(host: &Host, plan: &BootstrapPlan) -> anyhow::Result<()> {
     mark(host)?;
-    match &plan.disks {
-        Some(disks) => set_up(host, disks).await,
-        None => Ok(()),
+    volumes::mount(host, &plan.volumes).await?;
+    if let Some(disks) = &plan.disks {
+        set_up(host, disks).await?;
     }
+    Ok(())
 }
 
 /// Runs the setup program without a deadline. The time to build a mirrored array grows with the size of its disks, and half an

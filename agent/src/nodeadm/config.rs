@@ -22,9 +22,9 @@ async fn gather(machine: &Machine, sources: &Sources) -> anyhow::Result<MergedCo
 
 /// Validates more strictly than `init`: an ignored field is most likely misspelt.
 fn check(gathered: MergedConfig) -> anyhow::Result<()> {
-    let unknown = gathered.warnings.join("; ");
+    let ignored = gathered.warnings.join("; ");
     gathered.into_config()?.validate().context("invalid NodeConfig")?;
-    anyhow::ensure!(unknown.is_empty(), "unknown fields in the NodeConfig: {unknown}");
+    anyhow::ensure!(ignored.is_empty(), "ignored content in the NodeConfig: {ignored}");
     Ok(())
 }
 

@@ -7,11 +7,13 @@ use super::chain::{self, Choice, MergedConfig, choose};
 use super::command::{Init, Phase};
 use super::phases::Phases;
 use super::{Machine, enrich};
+use crate::bootstrap::facts;
 use crate::host::environment::Environment;
 
 pub(super) async fn run(machine: &Machine, options: &Init) -> anyhow::Result<()> {
     let kept = options.config_cache.as_ref().and_then(|path| Enriched::load(&machine.host, path));
-    let gathered = chain::gather(&options.sources.sources, machine).await?;
+    let mut gathered = chain::gather(&options.sources.sources, machine).await?;
+    gathered.config.iter_mut().for_each(|config| facts::add_default_gates(&machine.host, config));
     log_config(&gathered);
     let choice = choose(gathered, kept)?;
     let replaces = matches!(choice, Choice::Fresh { replaces: true, .. });

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::Context as _;
-use machine::nodeconfig::{self, NodeConfig};
+use machine::nodeconfig::NodeConfig;
 use machine::userdata::{self, UserDataError};
 
 use super::Machine;
@@ -13,16 +13,16 @@ use super::Machine;
 const USER_DATA: &str = "imds://user-data";
 const FILE: &str = "file://";
 
-/// Extensions of the files of a folder that are read.
-const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
+/// Ends of the names of files that are read in a folder.
+const ENDS: [&str; 3] = [".yaml", ".yml", ".json"];
 
 /// Source of a NodeConfig, written as a URI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// `imds://user-data`: the instance's user data.
     UserData,
-    /// `file://PATH`: a file, or a folder whose `.yaml`, `.yml` and `.json` files are read in order of their names. An absolute
-    /// path is resolved below the machine's root, another one from the working folder.
+    /// `file://PATH`: a file with content as user data may have it, or a folder whose `.yaml`, `.yml` and `.json` files are read in
+    /// order of their names. An absolute path is resolved below the machine's root, another one from the working folder.
     Path(PathBuf),
 }
 
@@ -111,7 +111,7 @@ fn from_path(path: &Path) -> anyhow::Result<SourceContent> {
     from_files(&files)
 }
 
-/// Returns the documents of a folder, in order of their names. Hidden files and files of another kind are skipped.
+/// Returns the documents of a folder, in order of their names. Files of another kind are skipped.
 fn documents(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -124,10 +124,10 @@ fn documents(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// Reports whether the name ends as that of a document, in any case. As nodeadm, hidden files count.
 fn is_document(path: &Path) -> bool {
-    let extension = path.extension().unwrap_or_default();
-    let is_hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
-    !is_hidden && EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known))
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    ENDS.iter().any(|end| name.ends_with(end))
 }
 
 fn from_files(files: &[PathBuf]) -> anyhow::Result<SourceContent> {
@@ -135,9 +135,10 @@ fn from_files(files: &[PathBuf]) -> anyhow::Result<SourceContent> {
     let mut all = Vec::new();
     for file in files {
         let name = file.display();
-        let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
-        let parsed = nodeconfig::parse(&text).with_context(|| format!("{name} is not a NodeConfig"))?;
-        all.extend(parsed.warnings.into_iter().map(|warning| format!("{name}: {warning}")));
+        let content = std::fs::read(file).with_context(|| format!("cannot read {name}"))?;
+        let parsed = userdata::parse(&content).with_context(|| format!("{name} is not a NodeConfig"))?;
+        let of_file = |warning: &String| format!("{name}: {}", warning.strip_prefix("user data: ").unwrap_or(warning));
+        all.extend(parsed.warnings.iter().map(of_file));
         sum.merge(parsed.config);
     }
     Ok(SourceContent::Config { config: Box::new(sum), warnings: all })
@@ -158,15 +159,15 @@ mod tests {
     }
 
     #[test]
-    fn is_document_accepts_visible_yaml_and_json_files() {
+    fn is_document_accepts_yaml_and_json_files() {
         for (name, expected) in [
             ("a.yaml", true),
             ("a.YAML", true),
             ("a.yml", true),
             ("a.Json", true),
             ("a.b.json", true),
-            (".yaml", false),
-            (".a.yaml", false),
+            (".yaml", true),
+            (".a.yaml", true),
             ("a.yaml~", false),
             ("a.toml", false),
             ("yaml", false),

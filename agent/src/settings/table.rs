@@ -72,6 +72,11 @@ pub(super) const TABLE: Table = Table {
             options: &[],
         },
         Spec {
+            words: "volumes",
+            help: "Format and mount the EBS volumes that bootstrap planned, then exit; the unit kerf-volumes runs it",
+            options: &[],
+        },
+        Spec {
             words: "run",
             help: "Hold the startup taint until the node is ready, and drain the node on interruption",
             options: &[Opt {

@@ -108,7 +108,10 @@ fn read_parses_the_arguments_of_nodeadm() {
 #[test]
 fn read_reports_the_remedy_when_an_argument_is_invalid() {
     let rows = [
-        ("", "no command given; write one of bootstrap, run, status, doctor, token, nodeadm, nodeadm-internal"),
+        (
+            "",
+            "no command given; write one of bootstrap, volumes, run, status, doctor, token, nodeadm, nodeadm-internal",
+        ),
         ("nodeadm", "no command given; write one of init, config"),
         ("nodeadm config", "no command given; write one of check, dump"),
         ("guard", "unknown command `guard`; write one of bootstrap,"),

@@ -241,3 +241,54 @@ async fn bootstrap_retries_local_disks_before_starting_daemons() {
     assert_eq!(settings, "STRATEGY=\"raid0\"\nDIR=\"/mnt/k8s-disks/\"\nKEPT=\"\"\n");
     assert!(test_host.host().exists("/run/nodeadm/init"));
 }
+
+#[tokio::test]
+async fn bootstrap_mounts_volumes_before_starting_daemons() {
+    let test_host = TestHost::new("v1.36.0");
+    let storage = "{volumes: [{device: /dev/xvdb, mountTargets: [/var/lib/containerd], fsType: xfs}]}";
+    let fake = FakeImds::start(metadata(&format!("{USER_DATA}  instance: {{storage: {storage}}}\n"))).await;
+    let log = format!("{}/run/kerf/volumes.log", test_host.root().display());
+    let set_systemctl = |script: &str| {
+        let show = "[ $1 = show ] && printf 'LoadState=loaded\\nExecMainStatus=1\\n' && exit";
+        test_host.program("systemctl", &format!("#!/bin/sh\n{show}\n{script}\necho \"$*\" >> \"${{0%/*}}/log\"\n"));
+    };
+    set_systemctl(&format!("echo 'kerf-agent: /dev/xvdb does not exist' > {log}; exit 1"));
+    let bootstrap = test_host.bootstrap(&fake.endpoint);
+    let running = tokio::spawn(async move { bootstrap.run().await });
+    fake.asked("user-data", 5).await;
+    let BootstrapState::Waiting { reason, .. } = test_host.state() else { unreachable!("{:?}", test_host.state()) };
+    assert_eq!(
+        reason,
+        "EBS volumes are not prepared: kerf-agent volumes exited with status 1 and `kerf-agent: /dev/xvdb does not \
+         exist` (see /run/kerf/volumes.log); repair it, or remove spec.instance.storage from the NodeConfig"
+    );
+    assert_eq!(test_host.systemctl_calls(), Vec::<String>::new());
+    set_systemctl("");
+    running.await.unwrap();
+    assert_eq!(test_host.systemctl_calls(), [&["restart kerf-volumes.service"][..], &ALL_UNITS].concat());
+    let plan = fs::read_to_string(test_host.root().join("run/kerf/volumes.json")).unwrap();
+    assert_eq!(
+        plan,
+        r#"[{"device":"/dev/xvdb","file_system":"xfs","mounted_on":null,"targets":["/var/lib/containerd"]}]"#
+    );
+}
+
+#[tokio::test]
+async fn bootstrap_names_node_by_instance_id_on_amazon_linux_2027() {
+    for (release, gates, expected) in [
+        ("ID=\"amzn\"\nVERSION_ID=\"2027\"\n", "", "i-1234567890abcdef0"),
+        ("ID=amzn\nVERSION_ID=2023\n", "", "ip-172-16-34-43.us-west-2.compute.internal"),
+        (
+            "ID=amzn\nVERSION_ID=2027\n",
+            "  featureGates: {InstanceIdNodeName: false}\n",
+            "ip-172-16-34-43.us-west-2.compute.internal",
+        ),
+        ("", "", "ip-172-16-34-43.us-west-2.compute.internal"),
+    ] {
+        let test_host = TestHost::new("v1.36.0");
+        test_host.write("etc/os-release", release);
+        let fake = FakeImds::start(metadata(&format!("{USER_DATA}{gates}"))).await;
+        let outcome = test_host.bootstrap(&fake.endpoint).run().await;
+        assert_eq!(outcome.node_name(), expected, "{release}");
+    }
+}

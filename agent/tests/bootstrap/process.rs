@@ -69,8 +69,8 @@ fn program_exits_with_error_when_arguments_are_invalid() {
     for (arguments, expected) in [
         (vec!["bootstrap", "--imds", "169.254.169.254"], "invalid IMDS endpoint `169.254.169.254`"),
         (vec!["bootstrap", "--log-format", "xml"], "unknown log format"),
-        (vec!["reboot"], "unknown command `reboot`; write one of bootstrap, run,"),
-        (vec![], "no command given; write one of bootstrap, run,"),
+        (vec!["reboot"], "unknown command `reboot`; write one of bootstrap, volumes, run,"),
+        (vec![], "no command given; write one of bootstrap, volumes, run,"),
     ] {
         let output = command(&test_host, &arguments).output().unwrap();
         let message = String::from_utf8_lossy(&output.stderr).into_owned();

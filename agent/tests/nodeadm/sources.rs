@@ -2,6 +2,8 @@
 
 use agent::nodeadm::chain::{MergedConfig, gather};
 use agent::nodeadm::source::Source;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use machine::nodeconfig::NodeConfig;
 
 use super::fixture::{Fixture, base64, gzip, mime, node_config};
@@ -97,11 +99,47 @@ async fn gather_merges_documents_of_a_folder_by_name() {
         let spec = config(&fixture, &[source]).await.spec;
         assert_eq!(
             (spec.cluster.name.as_str(), spec.kubelet.flags),
-            ("c", ["1", "2", "3"].map(str::to_owned).to_vec())
+            ("c", ["4", "1", "2", "3"].map(str::to_owned).to_vec())
         );
     }
     let one = config(&fixture, &["file:///etc/eks/nodeadm.d/a.yaml"]).await;
     assert_eq!(one.spec.cluster.name, "a");
+}
+
+/// Every case of `tests/user-data` that nodeadm accepts, as a file.
+#[tokio::test]
+async fn gather_reads_the_same_from_a_file_as_from_user_data() {
+    let fixture = Fixture::new("").await;
+    for case in user_data_cases() {
+        let data = match &case.base64 {
+            Some(packed) => STANDARD.decode(packed).unwrap(),
+            None => case.text.into_bytes(),
+        };
+        let Ok(expected) = machine::userdata::parse(&data) else { continue };
+        let path = fixture.test_host.root().join("config.yaml");
+        std::fs::write(&path, &data).unwrap();
+        let gathered = read(&fixture, &["file:///config.yaml"]).await.unwrap();
+        assert_eq!(gathered.config, Some(expected.config), "{}", case.name);
+        let ends = gathered
+            .warnings
+            .iter()
+            .zip(&expected.warnings)
+            .all(|(found, expected)| found.ends_with(expected.trim_start_matches("user data: ")));
+        assert!(ends && gathered.warnings.len() == expected.warnings.len(), "{}: {:?}", case.name, gathered.warnings);
+    }
+}
+
+#[derive(Debug, serde::Deserialize)]
+struct UserDataCase {
+    name: String,
+    #[serde(default)]
+    text: String,
+    base64: Option<String>,
+}
+
+fn user_data_cases() -> Vec<UserDataCase> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/user-data/cases.yaml");
+    serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
 #[tokio::test]

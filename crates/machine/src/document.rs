@@ -2,7 +2,10 @@
 //! always has a place. Types are compiled against one small reader: a general library, compiled again for each type, was a
 //! sixth of the agent. `kerf convert` reads the same tree with its styles and comments.
 
+mod fields;
 mod json;
+mod loss;
+mod reader;
 mod scalar;
 mod tree;
 mod typed;
@@ -12,8 +15,12 @@ use std::fmt::{self, Display};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+pub use fields::REPEATED;
+pub use loss::Loss;
+pub(crate) use reader::read_like_go;
+pub use reader::read_with_comments;
 pub use scalar::{Scalar, Style};
-pub use tree::{Comment, Key, Kind, Node, REPEATED};
+pub use tree::{Comment, Key, Kind, Node};
 
 /// Position in YAML, both from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +47,7 @@ struct Details {
 /// # Errors
 /// Returns a [`Fault`] with its place.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
-    typed(&Node::read(text)?)
+    typed(&reader::read_single(text)?)
 }
 
 /// Parses one JSON document.

@@ -2,12 +2,24 @@
 //! parts. nodeadm, cloud-init and Kerf's agent must be able to read the output. `mailparse` does not write, and reports no line
 //! of an error.
 
+mod escape;
+mod lines;
+mod media_type;
+mod quoted_printable;
+
+use std::borrow::Cow;
+
 use thiserror::Error;
 
 use crate::quote::quote;
 
+use lines::{BoundaryLine, Lines, boundary_line};
+use media_type::parameter;
+
 /// Karpenter's boundary, so that Kerf and Karpenter render the same document.
 pub const BOUNDARY: &str = "//";
+/// Begin of the media types of documents with several parts.
+const MULTIPART: &str = "multipart/";
 
 /// One part of a multipart document.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +50,31 @@ impl Part {
         let value = self.header("Content-Type").unwrap_or("text/plain");
         let media_type = value.split(';').next().unwrap_or(value);
         media_type.trim().to_ascii_lowercase()
+    }
+
+    /// Replaces the media type and its parameters.
+    pub fn set_content_type(&mut self, content_type: &str) {
+        self.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("Content-Type"));
+        self.headers.insert(0, ("Content-Type".to_owned(), content_type.to_owned()));
+    }
+
+    /// Returns the body without a quoted-printable encoding. Readers recognize base64 by the bytes themselves.
+    #[must_use]
+    pub fn content(&self) -> Cow<'_, [u8]> {
+        match self.header("Content-Transfer-Encoding") {
+            Some(encoding) if encoding.trim().eq_ignore_ascii_case("quoted-printable") => {
+                Cow::Owned(quoted_printable::decode(&self.body))
+            }
+            _ => Cow::Borrowed(&self.body),
+        }
+    }
+
+    /// Returns the parts of a nested multipart document; `None` for other parts and unreadable documents.
+    #[must_use]
+    pub fn nested(&self) -> Option<Vec<Self>> {
+        let content_type = self.header("Content-Type").filter(|_| self.media_type().starts_with(MULTIPART))?;
+        let boundary = parameter(content_type, "boundary")?;
+        multipart(&mut Lines::new(&self.body), &boundary).ok()
     }
 }
 
@@ -79,40 +116,61 @@ pub enum MimeError {
     },
 }
 
-/// Reports whether `data`, without leading white space, begins like a MIME document (`MIME-Version:` or `Content-Type:`).
+/// Reports whether `data`, without leading white space, begins with headers of a MIME document: one of them is `MIME-Version`
+/// or `Content-Type`.
 #[must_use]
 pub fn is_mime(data: &[u8]) -> bool {
-    let start = data.trim_ascii_start();
-    ["mime-version:", "content-type:"]
-        .iter()
-        .any(|name| start.get(..name.len()).is_some_and(|head| head.eq_ignore_ascii_case(name.as_bytes())))
+    let lines = data.trim_ascii_start().split(|byte| *byte == b'\n');
+    let headers = lines.map_while(lines::header_name).flatten();
+    headers
+        .into_iter()
+        .any(|name| ["mime-version", "content-type"].iter().any(|known| name.eq_ignore_ascii_case(known)))
 }
 
-/// Parses a multipart document.
+/// Parses a MIME document. A document that is not multipart is one part.
+///
+/// The rules are those of Go's `mime/multipart`, which nodeadm and Karpenter use, and some documents more: the last boundary
+/// line may open a part that has no content, and line ends may be mixed.
 ///
 /// # Errors
-/// Returns a [`MimeError`] with the line, for a document without a boundary, without parts, or without its end.
+/// Returns a [`MimeError`] with the line, for a document without a media type, boundary, parts, or end.
 pub fn parse(data: &[u8]) -> Result<Vec<Part>, MimeError> {
     let mut lines = Lines::new(data);
     lines.skip_blank();
-    let headers = lines.headers()?;
-    let boundary = headers
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case("content-type"))
-        .and_then(|(_, value)| boundary_parameter(value))
-        .ok_or(MimeError::NoBoundary)?;
-    let mut kind = lines.body(&boundary).1;
+    let head = Part { headers: lines.headers()?.list, body: Vec::new() };
+    let content_type = head.header("Content-Type").ok_or(MimeError::NoBoundary)?;
+    if !head.media_type().starts_with(MULTIPART) {
+        return Ok(vec![single(&head, lines.rest())]);
+    }
+    let boundary = parameter(content_type, "boundary").filter(|boundary| !boundary.is_empty());
+    multipart(&mut lines, &boundary.ok_or(MimeError::NoBoundary)?)
+}
+
+/// Returns the only part of a document that is not multipart.
+fn single(head: &Part, body: &[u8]) -> Part {
+    let of_part = |(name, _): &&(String, String)| !name.eq_ignore_ascii_case("MIME-Version");
+    Part { headers: head.headers.iter().filter(of_part).cloned().collect(), body: body.to_vec() }
+}
+
+fn multipart(lines: &mut Lines<'_>, boundary: &str) -> Result<Vec<Part>, MimeError> {
+    let mut kind = lines.body(boundary).1;
     let mut parts = Vec::new();
-    while kind == BoundaryLine::Open {
+    while kind == BoundaryLine::Open && !lines.is_blank() {
         let headers = lines.headers()?;
-        let (body, next) = lines.body(&boundary);
-        parts.push(Part { headers, body: body.to_vec() });
+        if headers.cut_off {
+            // Headers without the blank line after them have no content.
+            break;
+        }
+        let (body, next) = lines.body(boundary);
+        parts.push(Part { headers: headers.list, body: body.to_vec() });
         kind = next;
     }
     match (kind, parts.is_empty()) {
-        (_, true) => Err(MimeError::NoPart { boundary: quote(&boundary) }),
-        (BoundaryLine::Close, false) => Ok(parts),
-        _ => Err(MimeError::Unclosed { boundary: quote(&boundary), line: lines.number }),
+        (BoundaryLine::Close | BoundaryLine::End, true) => Err(MimeError::NoPart { boundary: quote(boundary) }),
+        (BoundaryLine::Open, true) | (BoundaryLine::End, false) => {
+            Err(MimeError::Unclosed { boundary: quote(boundary), line: lines.number })
+        }
+        _ => Ok(parts),
     }
 }
 
@@ -139,100 +197,4 @@ pub fn render(parts: &[Part]) -> Result<Vec<u8>, MimeError> {
     }
     out.extend_from_slice(format!("--{BOUNDARY}--\n").as_bytes());
     Ok(out)
-}
-
-/// Kind of a boundary line; `End` is the end of the data without a boundary line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum BoundaryLine {
-    Open,
-    Close,
-    End,
-}
-
-fn boundary_line(line: &[u8], boundary: &str) -> Option<BoundaryLine> {
-    let rest = line.strip_prefix(b"--")?.strip_prefix(boundary.as_bytes())?;
-    match rest.trim_ascii_end() {
-        b"" => Some(BoundaryLine::Open),
-        b"--" => Some(BoundaryLine::Close),
-        _ => None,
-    }
-}
-
-fn boundary_parameter(content_type: &str) -> Option<String> {
-    let mut pieces = content_type.split(';').map(str::trim);
-    if !pieces.next()?.to_ascii_lowercase().starts_with("multipart/") {
-        return None;
-    }
-    let value = pieces.find_map(|piece| {
-        let (name, value) = piece.split_once('=')?;
-        name.trim().eq_ignore_ascii_case("boundary").then(|| value.trim())
-    })?;
-    let value = value.trim_matches('"');
-    (!value.is_empty()).then(|| value.to_owned())
-}
-
-/// A cursor over lines with the current line number.
-struct Lines<'a> {
-    data: &'a [u8],
-    at: usize,
-    number: usize,
-}
-
-impl<'a> Lines<'a> {
-    fn new(data: &'a [u8]) -> Self {
-        Self { data, at: 0, number: 0 }
-    }
-
-    /// Returns the next line without its line end, and its start.
-    fn next(&mut self) -> Option<(usize, &'a [u8])> {
-        let start = self.at;
-        let rest = self.data.get(start..).filter(|rest| !rest.is_empty())?;
-        let length = rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |end| end + 1);
-        self.at += length;
-        self.number += 1;
-        let line = &rest[..length];
-        let line = line.strip_suffix(b"\n").unwrap_or(line);
-        Some((start, line.strip_suffix(b"\r").unwrap_or(line)))
-    }
-
-    fn skip_blank(&mut self) {
-        while self.data[self.at..].first().is_some_and(u8::is_ascii_whitespace) {
-            self.number += usize::from(self.data[self.at] == b'\n');
-            self.at += 1;
-        }
-    }
-
-    /// Parses headers up to and including the blank line; a line that begins with white space continues the previous one.
-    fn headers(&mut self) -> Result<Vec<(String, String)>, MimeError> {
-        let mut headers: Vec<(String, String)> = Vec::new();
-        while let Some((_, line)) = self.next() {
-            if line.is_empty() {
-                break;
-            }
-            let text = String::from_utf8_lossy(line).into_owned();
-            match (text.starts_with([' ', '\t']), headers.last_mut(), text.split_once(':')) {
-                (true, Some((_, value)), _) => *value = format!("{value} {}", text.trim()).trim().to_owned(),
-                (false, _, Some((name, value))) => {
-                    headers.push((name.trim().to_owned(), value.trim().to_owned()));
-                }
-                _ => {
-                    return Err(MimeError::Header { line: self.number, text: quote(&text) });
-                }
-            }
-        }
-        Ok(headers)
-    }
-
-    /// Returns the bytes up to the next boundary line, without the line end before it, and the kind of that line.
-    fn body(&mut self, boundary: &str) -> (&'a [u8], BoundaryLine) {
-        let start = self.at;
-        while let Some((at, line)) = self.next() {
-            if let Some(kind) = boundary_line(line, boundary) {
-                let body = &self.data[start..at.max(start)];
-                let body = body.strip_suffix(b"\n").unwrap_or(body);
-                return (body.strip_suffix(b"\r").unwrap_or(body), kind);
-            }
-        }
-        (&self.data[start..], BoundaryLine::End)
-    }
 }

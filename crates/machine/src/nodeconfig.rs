@@ -1,6 +1,8 @@
 //! `node.eks.aws/v1alpha1` NodeConfig: EKS's description of one instance. Fields and merge rules are those of nodeadm. Unlike
 //! nodeadm, unknown fields are reported, and an error has its line and field.
 
+mod instance;
+pub mod labels;
 mod merge;
 mod read;
 
@@ -15,12 +17,15 @@ use thiserror::Error;
 
 use crate::quote::quote;
 
+pub use instance::{DisabledMount, EbsStorage, EbsVolume, Instance, LocalStorage, LocalStorageStrategy, Network};
 pub use merge::{merge_json, merge_toml};
-pub(crate) use read::read_typed;
-pub use read::{Parsed, parse, parse_strict};
+pub use read::{Parsed, check_syntax, is_mapping, is_node_config, parse, parse_strict};
+pub(crate) use read::{nearest, read_typed};
 
 /// `apiVersion` of a NodeConfig.
 pub const API_VERSION: &str = "node.eks.aws/v1alpha1";
+/// Begin of `apiVersion` in any version of the API.
+const GROUP: &str = "node.eks.aws/";
 /// `kind` of a NodeConfig.
 pub const KIND: &str = "NodeConfig";
 
@@ -64,7 +69,7 @@ pub struct NodeConfigSpec {
     #[serde(default, deserialize_with = "or_default")]
     pub kubelet: Kubelet,
     /// State of feature gates by name: [`INSTANCE_ID_NODE_NAME`], [`FAST_IMAGE_PULL`].
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, deserialize_with = "or_defaults", skip_serializing_if = "BTreeMap::is_empty")]
     pub feature_gates: BTreeMap<String, bool>,
 }
 
@@ -104,81 +109,6 @@ pub struct Containerd {
     pub base_runtime_spec: Map<String, Value>,
 }
 
-/// Settings of the instance outside Kubernetes.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Instance {
-    /// Instance store disks.
-    #[serde(default, deserialize_with = "or_default")]
-    pub local_storage: LocalStorage,
-    /// Environment variables by service name (or `default` for the whole instance).
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
-    pub environment: BTreeMap<String, BTreeMap<String, String>>,
-    /// Name resolution.
-    #[serde(default, deserialize_with = "or_default")]
-    pub network: Network,
-}
-
-/// Instance store disks.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LocalStorage {
-    /// `RAID0`, `RAID10` or `Mount`; without a strategy the disks are not changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub strategy: Option<LocalStorageStrategy>,
-    /// Mount point of the disks.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
-    pub mount_path: String,
-    /// Folders that are not moved to the array; no effect if each disk is mounted separately.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
-    pub disabled_mounts: Vec<DisabledMount>,
-}
-
-/// A folder that remains on the root disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum DisabledMount {
-    /// Images and containers of containerd.
-    Containerd,
-    /// Logs of pods.
-    PodLogs,
-    /// Layers of the SOCI snapshotter.
-    #[serde(rename = "SOCI")]
-    Soci,
-}
-
-/// Use of instance store disks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum LocalStorageStrategy {
-    /// One striped array for kubelet, containerd and pod logs.
-    #[serde(rename = "RAID0")]
-    Raid0,
-    /// One striped and mirrored array.
-    #[serde(rename = "RAID10")]
-    Raid10,
-    /// Each disk mounted separately.
-    Mount,
-}
-
-/// Name resolution.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Network {
-    /// Addresses of DNS servers.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
-    pub nameservers: Vec<String>,
-    /// Search domains.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
-    pub domains: Vec<String>,
-}
-
-impl Network {
-    /// Reports whether no setting is set.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self == &Self::default()
-    }
-}
-
 /// Settings of kubelet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -187,7 +117,7 @@ pub struct Kubelet {
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Map::is_empty")]
     pub config: Map<String, Value>,
     /// Command line flags, appended after all others.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "texts", skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
     /// CEL expression for the number of pods.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
@@ -197,6 +127,22 @@ pub struct Kubelet {
 /// Deserializes a `null` value as the absence of the field, as Go does.
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(input: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(input)?.unwrap_or_default())
+}
+
+/// Deserializes a map in which a `null` value is the default of its type.
+fn or_defaults<'de, D, T>(input: D) -> Result<BTreeMap<String, T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    let all: BTreeMap<String, Option<T>> = or_default(input)?;
+    Ok(all.into_iter().map(|(key, value)| (key, value.unwrap_or_default())).collect())
+}
+
+/// Deserializes a list in which a `null` value is an empty text.
+fn texts<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<String>, D::Error> {
+    let all: Vec<Option<String>> = or_default(input)?;
+    Ok(all.into_iter().map(Option::unwrap_or_default).collect())
 }
 
 /// Reason why a document is not a usable NodeConfig.
@@ -223,6 +169,34 @@ pub enum NodeConfigError {
         path: String,
         /// The similar known field, or all known fields.
         hint: String,
+    },
+    /// A value without a meaning; an error only in strict mode.
+    #[error("line {line}: {path} is `{value}`, which has no effect; write one of {}", known.join(", "))]
+    UnknownValue {
+        /// 1-based line.
+        line: u64,
+        /// Dotted path of the field.
+        path: String,
+        /// The value, truncated.
+        value: String,
+        /// Values with a meaning.
+        known: &'static [&'static str],
+    },
+    /// A key that is repeated; an error only in strict mode.
+    #[error("line {line}: {path} has no effect, because line {by} sets it again; merge them")]
+    Repeated {
+        /// 1-based line of the ignored key.
+        line: u64,
+        /// Dotted path of the key.
+        path: String,
+        /// 1-based line of the key that counts.
+        by: u64,
+    },
+    /// A document after the first one; an error only in strict mode.
+    #[error("line {line}: the document that begins here has no effect; write each document as a MIME part of its own")]
+    LaterDocument {
+        /// 1-based line.
+        line: u64,
     },
     /// A text inside the document is not TOML.
     #[error("line {line}, {field}: invalid TOML in line {inner_line}: {problem}")]
@@ -260,6 +234,14 @@ pub enum NodeConfigError {
         /// Fix.
         cure: &'static str,
     },
+}
+
+impl NodeConfigError {
+    /// Reports whether content is ignored that nodeadm would use elsewhere.
+    #[must_use]
+    pub fn is_loss(&self) -> bool {
+        matches!(self, Self::Repeated { .. } | Self::LaterDocument { .. } | Self::UnknownValue { .. })
+    }
 }
 
 fn in_field(field: &str) -> String {

@@ -4,6 +4,8 @@
 mod host_container;
 mod write;
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use thiserror::Error;
@@ -25,6 +27,15 @@ pub const UNPACKED_LIMIT: usize = 1_048_576;
 pub const NODE_CONFIG_TYPE: &str = "application/node.eks.aws";
 /// Path of the agent's settings in Bottlerocket's settings, for messages.
 const HOST_CONTAINER: &str = "settings.host-containers.kerf-agent.user-data";
+/// Depth to which nested documents are searched for NodeConfigs.
+const DEEPEST: usize = 4;
+/// Media type of a shell script.
+const SHELL_SCRIPT_TYPE: &str = "text/x-shellscript";
+/// Problem of a nested document with a NodeConfig.
+const NESTED: &str = "NodeConfigs in a nested multipart document have no effect; move them into the outer document";
+/// Problem of a NodeConfig with another media type.
+const MISLABELED: &str =
+    "a NodeConfig of this media type has no effect; write `Content-Type: application/node.eks.aws`";
 
 /// Parsed user data.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,15 +89,17 @@ pub enum UserDataError {
         source: NodeConfigError,
     },
     /// A MIME document has no NodeConfig part.
-    #[error("user data has no {NODE_CONFIG_TYPE} part, only {found}; add one with a NodeConfig")]
+    #[error("user data has no {NODE_CONFIG_TYPE} part, only {found}; add one with a NodeConfig{lost}")]
     NoNodeConfig {
         /// Media types of the document.
         found: String,
+        /// Parts with a NodeConfig that has no effect, each after a semicolon.
+        lost: String,
     },
 }
 
 /// Parses user data: base64 if it decodes, gzip by its magic, then MIME parts or one NodeConfig document. Parts are unpacked in
-/// the same way. NodeConfigs merge in order.
+/// the same way. NodeConfigs merge in order. What nodeadm accepts is accepted with the same meaning, and losses are reported.
 ///
 /// # Errors
 /// Returns a [`UserDataError`]; its sources have line and field.
@@ -107,22 +120,66 @@ fn parse_parts(parts: &[mime::Part]) -> Result<UserData, UserDataError> {
     let mut user_data = UserData::new();
     let mut has_config = false;
     for (index, part) in parts.iter().enumerate() {
-        let media_type = part.media_type();
-        let what = format!("MIME part {} ({})", index + 1, quote(&media_type));
-        match media_type.as_str() {
-            NODE_CONFIG_TYPE => {
-                user_data.add_node_config(&unpack(&part.body, &what)?, &what)?;
+        let what = format!("MIME part {} ({})", index + 1, quote(&part.media_type()));
+        let kind = match part_kind(part) {
+            // For nodeadm, the headers of a document that is not multipart are unknown fields of its NodeConfig.
+            PartKind::Mislabeled if parts.len() == 1 => PartKind::NodeConfig,
+            kind => kind,
+        };
+        match kind {
+            PartKind::NodeConfig => {
+                user_data.add_node_config(&unpack(&part.content(), &what)?, &what)?;
                 has_config = true;
             }
-            agent::MEDIA_TYPE => user_data.agent = agent_settings(&unpack(&part.body, &what)?, &what)?,
-            _ => {}
+            PartKind::AgentSettings => user_data.agent = agent_settings(&unpack(&part.content(), &what)?, &what)?,
+            PartKind::Nested => user_data.warnings.push(format!("{what}: {NESTED}")),
+            PartKind::Mislabeled => user_data.warnings.push(format!("{what}: {MISLABELED}")),
+            PartKind::Other => {}
         }
     }
     if has_config {
         return Ok(user_data);
     }
     let found: Vec<String> = parts.iter().map(mime::Part::media_type).collect();
-    Err(UserDataError::NoNodeConfig { found: quote(&found.join(", ")) })
+    let lost = user_data.warnings.into_iter().map(|warning| format!("; {warning}")).collect();
+    Err(UserDataError::NoNodeConfig { found: quote(&found.join(", ")), lost })
+}
+
+/// Use of a part by a reader of NodeConfigs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PartKind {
+    NodeConfig,
+    AgentSettings,
+    /// A multipart document that contains a NodeConfig or settings, which have no effect.
+    Nested,
+    /// A NodeConfig by its content that has the type of a script, of text or no type.
+    Mislabeled,
+    Other,
+}
+
+fn part_kind(part: &mime::Part) -> PartKind {
+    match part.media_type().as_str() {
+        NODE_CONFIG_TYPE => PartKind::NodeConfig,
+        agent::MEDIA_TYPE => PartKind::AgentSettings,
+        _ if contains_config(part, DEEPEST) => PartKind::Nested,
+        SHELL_SCRIPT_TYPE | "text/plain" | "text/yaml" | "application/yaml" if is_node_config(&part.content()) => {
+            PartKind::Mislabeled
+        }
+        _ => PartKind::Other,
+    }
+}
+
+/// Reports whether a nested document contains a NodeConfig or settings of the agent, down to a depth.
+fn contains_config(part: &mime::Part, depth: usize) -> bool {
+    let is_config = |part: &mime::Part| [NODE_CONFIG_TYPE, agent::MEDIA_TYPE].contains(&part.media_type().as_str());
+    let parts = part.nested().filter(|_| depth > 0).unwrap_or_default();
+    parts.iter().any(|part| is_config(part) || contains_config(part, depth - 1))
+}
+
+/// Reports whether bytes are a NodeConfig by its `apiVersion`, packed or not.
+fn is_node_config(data: &[u8]) -> bool {
+    let unpacked = unpack(data, "");
+    unpacked.is_ok_and(|data| text(&data, "").is_ok_and(|text| nodeconfig::is_node_config(&text)))
 }
 
 /// Parses only the agent's settings, from user data of any kind: a part of MIME or a host container of Bottlerocket. The agent
@@ -142,7 +199,7 @@ pub fn parse_agent(raw: &[u8]) -> Result<Option<AgentSettings>, UserDataError> {
     let last = parts.iter().enumerate().rfind(|(_, part)| part.media_type() == agent::MEDIA_TYPE);
     let read = |(index, part): (usize, &mime::Part)| {
         let what = format!("MIME part {} ({})", index + 1, agent::MEDIA_TYPE);
-        agent_settings(&unpack(&part.body, &what)?, &what)
+        agent_settings(&unpack(&part.content(), &what)?, &what)
     };
     last.map(read).transpose()
 }
@@ -154,7 +211,7 @@ impl UserData {
 
     fn add_node_config(&mut self, data: &[u8], what: &str) -> Result<(), UserDataError> {
         let document = |source| UserDataError::Document { what: what.to_owned(), source };
-        let parsed = nodeconfig::parse(text(data, what)?).map_err(document)?;
+        let parsed = nodeconfig::parse(&text(data, what)?).map_err(document)?;
         self.config.merge(parsed.config);
         let named = parsed.warnings.into_iter().map(|warning| format!("{what}: {warning}"));
         self.warnings.extend(named);
@@ -163,12 +220,25 @@ impl UserData {
 }
 
 fn agent_settings(data: &[u8], what: &str) -> Result<AgentSettings, UserDataError> {
-    agent::parse(text(data, what)?).map_err(|source| UserDataError::Document { what: what.to_owned(), source })
+    agent::parse(&text(data, what)?).map_err(|source| UserDataError::Document { what: what.to_owned(), source })
 }
 
-fn text<'a>(data: &'a [u8], what: &str) -> Result<&'a str, UserDataError> {
-    std::str::from_utf8(data)
-        .map_err(|error| UserDataError::NotText { what: what.to_owned(), offset: error.valid_up_to() })
+/// Returns the text of UTF-8, or of UTF-16 with a byte order mark.
+fn text<'a>(data: &'a [u8], what: &str) -> Result<Cow<'a, str>, UserDataError> {
+    let unit: Option<fn([u8; 2]) -> u16> = match data {
+        [0xff, 0xfe, ..] => Some(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => Some(u16::from_be_bytes),
+        _ => None,
+    };
+    if let Some(unit) = unit
+        && let (pairs, []) = data.as_chunks()
+        && let Ok(text) = String::from_utf16(&pairs.iter().skip(1).copied().map(unit).collect::<Vec<_>>())
+    {
+        return Ok(Cow::Owned(text));
+    }
+    let text = std::str::from_utf8(data)
+        .map_err(|error| UserDataError::NotText { what: what.to_owned(), offset: error.valid_up_to() })?;
+    Ok(Cow::Borrowed(text))
 }
 
 fn unpack(raw: &[u8], what: &str) -> Result<Vec<u8>, UserDataError> {

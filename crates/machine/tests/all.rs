@@ -10,4 +10,5 @@ mod mime;
 mod nodeconfig;
 mod pods;
 mod rendered;
+mod upstream;
 mod userdata;

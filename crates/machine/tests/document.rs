@@ -35,6 +35,13 @@ fn read_returns_the_same_value_as_serde_saphyr() {
     }
 }
 
+#[test]
+fn read_permits_further_documents_without_content() {
+    for text in ["a: b\n---\n", "---\na: b\n---\n# the end\n", "---\n---\na: b\n", "---\n# nothing\n---\na: b\n...\n"] {
+        assert_eq!(read::<Value>(text), Ok(serde_json::json!({"a": "b"})), "{text}");
+    }
+}
+
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Typed {
@@ -98,7 +105,7 @@ fn read_reports_line_column_field_and_problem() {
         ("<<: 1", "line 1, column 5: expected a mapping behind <<"),
         ("a: &a [*a]", "line 1, column 8: recursive alias"),
         ("a: *b", "line 1, column 4: "),
-        ("a: 1\n---\nb: 2\n", "line 2, column 1: a second document begins; write only one"),
+        ("name: a\n---\nname: b\n", "line 3, column 1: a second document begins; write only one"),
         ("a: [\n", "line 1, column 4: "),
         ("a: !!binary '%'", "line 1, column 13: invalid base64: "),
         (&bomb, "line 3, column "),

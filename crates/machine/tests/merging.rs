@@ -285,13 +285,29 @@ fn parse_strict_returns_an_error_when_a_field_is_unknown() {
 
 #[test]
 fn parse_reports_the_field_when_an_enum_value_is_unknown() {
-    for (field, expected) in [
-        ("localStorage: {strategy: RAID5}", "line 4, column 39, spec.instance.localStorage.strategy: "),
-        ("localStorage: {disabledMounts: [Soci]}", "line 4, column 46, spec.instance.localStorage.disabledMounts[0]: "),
-    ] {
-        let error = parse(&format!("{HEAD}spec:\n  instance: {{{field}}}\n")).unwrap_err().to_string();
-        assert!(error.starts_with(expected), "{error}");
-    }
+    let storage = |fields: &str| format!("{HEAD}spec:\n  instance: {{localStorage: {{{fields}}}}}\n");
+    let error = parse(&storage("strategy: RAID5")).unwrap_err().to_string();
+    assert!(error.starts_with("line 4, column 39, spec.instance.localStorage.strategy: unknown strategy"), "{error}");
+    let parsed = parse(&storage("strategy: raid10, disabledMounts: [Soci, SOCI]")).unwrap();
+    let known = parse(&storage("strategy: RAID10, disabledMounts: [SOCI]")).unwrap();
+    assert_eq!(parsed.config, known.config);
+    let expected = "line 4: spec.instance.localStorage.disabledMounts[0] is `Soci`, which has no effect; write one of \
+                    Containerd, PodLogs, SOCI";
+    assert_eq!((parsed.warnings, known.warnings), (vec![expected.to_owned()], Vec::new()));
+}
+
+#[test]
+fn merge_replaces_volumes_and_nulls_are_defaults() {
+    let instance = |fields: &str| parse(&format!("{HEAD}spec:\n  instance: {{{fields}}}\n")).unwrap().config;
+    let mut sum =
+        instance("storage: {volumes: [{device: /dev/xvdb, mountTarget: /a}, {device: /dev/xvdc, mountTarget: /b}]}");
+    sum.merge(instance("storage: {volumes: }, environment: {default: {A: , B: c}, kubelet: }"));
+    assert_eq!(sum.spec.instance.storage.volumes.len(), 2);
+    let volumes = "storage: {volumes: [{device: /dev/xvdd, mountTarget: /c, mountTargets: [/d]}]}";
+    sum.merge(instance(volumes));
+    let targets: Vec<&str> = sum.spec.instance.storage.volumes.iter().flat_map(|volume| volume.targets()).collect();
+    assert_eq!(targets, ["/c", "/d"]);
+    assert_eq!(json!(sum.spec.instance.environment), json!({"default": {"A": "", "B": "c"}, "kubelet": {}}));
 }
 
 #[test]

@@ -36,7 +36,8 @@ fn parse_reports_the_line_when_a_document_is_invalid() {
     let no_part = format!("{head}hello\n");
     let no_blank = format!("{head}--//\nContent-Type: text/plain\nhello\n--//--\n");
     for (document, expected) in [
-        ("Content-Type: text/plain\n\nhello", "the MIME headers name no multipart boundary"),
+        ("MIME-Version: 1.0\n\nhello", "the MIME headers name no multipart boundary"),
+        ("Content-Type: multipart/mixed\n\n--B\n", "the MIME headers name no multipart boundary"),
         ("MIME-Version: 1.0\nnonsense\n\n", "line 2: `nonsense` is not a `Name: value` header"),
         (cut_off.as_str(), "the closing line `--//--` is missing; the document is cut off after line 7"),
         (no_part.as_str(), "no line `--//` opens a part"),

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
-use machine::nodeconfig::{NodeConfig, NodeConfigError, merge_json, parse};
+use machine::nodeconfig::{NodeConfig, NodeConfigError, is_node_config, merge_json, parse};
 use proptest::prelude::{Strategy, any, prop, proptest};
 use serde_json::{Map, Value, json};
 
@@ -214,5 +214,23 @@ proptest! {
         let mut again = merged.clone();
         merge_json(&mut again, later.as_object().unwrap().clone());
         assert_eq!(again, merged, "merging twice changes nothing");
+    }
+}
+
+#[test]
+fn is_node_config_recognizes_unreadable_documents_but_no_scripts() {
+    for (text, expected) in [
+        (HEAD.to_owned(), true),
+        (HEAD.replace("v1alpha1", "v9"), true),
+        (format!("# mine\n---\n{HEAD}spec: [\n"), true),
+        (format!("{HEAD}spec: {{{{ .Values.x }}}}\n"), true),
+        ("{\"apiVersion\" : \"node.eks.aws/v1alpha1\", \"spec\": [".to_owned(), true),
+        (format!("#!/bin/bash\ncat <<EOF\n{HEAD}EOF\n"), false),
+        (format!("cat <<EOF\n{HEAD}spec: [\nEOF\n"), false),
+        ("apiVersion: v1\nkind: Pod\n".to_owned(), false),
+        ("spec: {apiVersion: node.eks.aws/v1alpha1}\n".to_owned(), false),
+        ("echo hello\n".to_owned(), false),
+    ] {
+        assert_eq!(is_node_config(&text), expected, "{text}");
     }
 }

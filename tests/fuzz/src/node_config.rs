@@ -23,7 +23,7 @@ pub(crate) fn check(bytes: &[u8]) -> ParseResult {
     match nodeconfig::parse(text) {
         Ok(read) => {
             read.warnings.iter().for_each(|warning| sentence::hold(warning));
-            assert_eq!(strict.is_ok(), read.warnings.is_empty(), "only unknown fields make a difference: {strict:?}");
+            assert_eq!(strict.is_ok(), read.warnings.is_empty(), "only ignored content makes a difference: {strict:?}");
             survives(&read.config);
             followed(&read.config)
         }
@@ -52,7 +52,11 @@ fn named(error: &NodeConfigError, text: &str) {
     let lines = text.split(['\n', '\r']).count() as u64;
     match error {
         NodeConfigError::Unreadable { line, column, .. } => assert!((1..=lines).contains(line) && *column > 0),
-        NodeConfigError::UnknownField { line, .. } | NodeConfigError::NotToml { line, .. } => {
+        NodeConfigError::UnknownField { line, .. }
+        | NodeConfigError::UnknownValue { line, .. }
+        | NodeConfigError::Repeated { line, .. }
+        | NodeConfigError::LaterDocument { line }
+        | NodeConfigError::NotToml { line, .. } => {
             assert!((1..=lines).contains(line));
         }
         NodeConfigError::Missing { field, .. } | NodeConfigError::Invalid { field, .. } => {

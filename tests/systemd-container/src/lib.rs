@@ -34,7 +34,8 @@ pub struct System {
 /// Files that are laid over the machine's root before the boot.
 pub struct Layer(TempDir);
 
-const OUR_UNITS: [&str; 3] = ["kerf-agent.service", "kerf-agent-bootstrap.service", "kerf-local-disks.service"];
+const OUR_UNITS: [&str; 4] =
+    ["kerf-agent.service", "kerf-agent-bootstrap.service", "kerf-local-disks.service", "kerf-volumes.service"];
 
 impl Layer {
     /// Returns a machine of EKS without Kerf.

@@ -4,6 +4,7 @@
 mod command_line;
 
 use machine::json;
+use machine::nodeconfig::labels::{self, PermittedFlags};
 use machine::nodeconfig::{NodeConfigError, merge_json};
 use machine::pods;
 use serde_json::{Map, Value, json};
@@ -36,6 +37,9 @@ const TLS_CIPHER_SUITES: [&str; 8] = [
 const FEATURE_GATES: [(&str, u32); 3] =
     [("RotateKubeletServerCertificate", 0), ("DynamicResourceAllocation", 33), ("MutableCSINodeAllocatableCount", 34)];
 
+/// Free memory in MiB below which kubelet evicts pods, `memory.available`.
+const EVICTION_MIB: u64 = 100;
+
 /// First minor release of kubelet with drop-in folders; for earlier releases, the user's settings are merged into the file.
 const DROP_INS_SINCE: u32 = 29;
 /// First minor release of kubelet that terminates pods itself at a shutdown.
@@ -52,7 +56,15 @@ pub(super) fn add(plan: &mut BootstrapPlan, facts: &Facts) -> Result<(), NodeCon
         merge_json(&mut main, user);
     }
     plan.put(PlanPart::Kubelet, KUBELET_CONFIG, json::pretty(&Value::Object(main)));
-    let flags = command_line::environment(facts, &plan.node_name, drop_in.is_some());
+    let PermittedFlags { flags, removed } = command_line::permitted(facts);
+    if !removed.is_empty() {
+        let keys = removed.join(", ");
+        plan.warn(format!(
+            "spec.kubelet.flags has {keys}, with which kubelet does not start: ignored; {}",
+            labels::CURE
+        ));
+    }
+    let flags = command_line::environment(facts, &plan.node_name, drop_in.is_some(), flags);
     plan.put_or_remove(
         PlanPart::Kubelet,
         KUBELET_DROP_IN,
@@ -111,6 +123,7 @@ fn computed(plan: &mut BootstrapPlan, facts: &Facts) -> Result<Map<String, Value
     let limits = pods::interface_limits(&facts.identity.instance_type).or(facts.interface_limits);
     let density = pods::density(limits, &spec.kubelet.max_pods_expression);
     plan.warnings.extend(density.warning);
+    plan.warnings.extend(memory_warning(density.pods, facts.hardware.memory_bytes));
     let mut computed = object(json!({
         "clusterDNS": [spec.cluster.dns_ip()?.to_string()],
         "featureGates": feature_gates(facts),
@@ -130,6 +143,17 @@ fn computed(plan: &mut BootstrapPlan, facts: &Facts) -> Result<Map<String, Value
         computed.insert("shutdownGracePeriodCriticalPods".to_owned(), json!("30s"));
     }
     Ok(computed)
+}
+
+/// Returns a warning where kubelet reserves so much for this number of pods that the machine has no memory for them.
+fn memory_warning(pods: u32, memory_bytes: u64) -> Option<String> {
+    let (reserved, total) = (pods::kube_reserved_memory_mib(pods), memory_bytes >> 20);
+    (total > 0 && reserved + EVICTION_MIB >= total).then(|| {
+        format!(
+            "kubelet reserves {reserved}Mi for {pods} pods, but the machine has {total}Mi, so no pod fits; lower the \
+             result of spec.kubelet.maxPodsExpression, such as min(250, ...)"
+        )
+    })
 }
 
 fn feature_gates(facts: &Facts) -> Map<String, Value> {

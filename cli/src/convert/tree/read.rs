@@ -18,7 +18,7 @@ pub(in crate::convert) struct Unreadable {
 
 /// Reads the one document of `text`, whose first line is `first_line` of its file.
 pub(in crate::convert) fn read(text: &str, first_line: usize) -> Result<Tree, Unreadable> {
-    let (root, comments) = document::Node::read_with_comments(text).map_err(|fault| unreadable(&fault, first_line))?;
+    let (root, comments) = document::read_with_comments(text).map_err(|fault| unreadable(&fault, first_line))?;
     let mut annotator = Annotator::new(text, first_line, comments);
     let root = annotator.node(&root, line(root.at));
     let after = annotator.own.into_values().chain(annotator.behind.into_values()).collect();

@@ -8,6 +8,9 @@ use granit_parser::{ScalarStyle, Tag};
 /// Prefix of YAML's own tags.
 const TAGS: &str = "tag:yaml.org,2002:";
 
+/// Limit below which JSON writes a whole number of a float without an exponent.
+const WHOLE: f64 = 1e21;
+
 /// A scalar with its escapes resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scalar {
@@ -110,6 +113,27 @@ impl Scalar {
             0_i64.checked_sub_unsigned(magnitude).map(Whole::Negative)
         } else {
             Some(Whole::Positive(magnitude))
+        }
+    }
+
+    /// Writes a plain number as JSON writes what Go reads: octal digits after a zero, and a whole number without a fraction.
+    pub(super) fn as_go_number(&mut self) {
+        let text = self.trimmed();
+        let unsigned = text.trim_start_matches(['+', '-']);
+        let sign = if text.starts_with('-') { "-" } else { "" };
+        let is_octal =
+            unsigned.len() > 1 && unsigned.starts_with('0') && unsigned.bytes().all(|byte| byte.is_ascii_digit());
+        if !self.is_plain() {
+            return;
+        }
+        if is_octal {
+            let number = u64::from_str_radix(unsigned, 8).or_else(|_| unsigned.parse());
+            self.text = number.map_or_else(|_| self.text.clone(), |number| format!("{sign}{number}"));
+        } else if let Meaning::Float(number) = self.meaning()
+            && number.fract() == 0.0
+            && number.abs() < WHOLE
+        {
+            self.text = format!("{number:.0}");
         }
     }
 

@@ -50,10 +50,6 @@ impl Node {
         let scalar = self.scalar(EXPECTED)?;
         if scalar.is_null() { Err(self.unexpected(EXPECTED)) } else { Ok(&scalar.text) }
     }
-
-    fn is_null(&self) -> bool {
-        matches!(&self.kind, Kind::Scalar(scalar) if scalar.is_null())
-    }
 }
 
 macro_rules! each_to {

@@ -52,6 +52,7 @@ impl Instance {
         }
         replace(&mut self.local_storage.mount_path, later.local_storage.mount_path);
         replace(&mut self.local_storage.disabled_mounts, later.local_storage.disabled_mounts);
+        replace(&mut self.storage.volumes, later.storage.volumes);
         replace(&mut self.network.nameservers, later.network.nameservers);
         replace(&mut self.network.domains, later.network.domains);
         for (service, variables) in later.environment {

@@ -4,8 +4,8 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{API_VERSION, KIND, NodeConfig, NodeConfigError};
-use crate::document::{self, Fault, Kind, Node, typed};
+use super::{API_VERSION, DisabledMount, GROUP, KIND, NodeConfig, NodeConfigError};
+use crate::document::{self, Fault, Kind, Loss, Node, typed};
 use crate::quote::{problem, quote};
 
 /// A parsed NodeConfig, with warnings.
@@ -13,36 +13,122 @@ use crate::quote::{problem, quote};
 pub struct Parsed {
     /// The document.
     pub config: NodeConfig,
-    /// One warning for each unknown field, with its line.
+    /// One warning for each unknown field or value and for each loss, with its line.
     pub warnings: Vec<String>,
+    /// Repeated keys and later documents, which are ignored.
+    pub losses: Vec<NodeConfigError>,
 }
 
-/// Parses one YAML or JSON document.
+/// Parses a YAML or JSON text with the rules of nodeadm: the first document counts, and the last of repeated keys.
 ///
 /// # Errors
 /// Returns [`NodeConfigError::Unreadable`] with line, column and field; [`NodeConfigError::WrongKind`] for other documents.
 pub fn parse(text: &str) -> Result<Parsed, NodeConfigError> {
-    let (config, unknown) = read(text)?;
-    Ok(Parsed { config, warnings: unknown.iter().map(NodeConfigError::to_string).collect() })
+    let (config, ignored) = read(text)?;
+    let warnings = ignored.iter().map(NodeConfigError::to_string).collect();
+    let losses = ignored.into_iter().filter(NodeConfigError::is_loss).collect();
+    Ok(Parsed { config, warnings, losses })
 }
 
-/// Parses one YAML or JSON document as [`parse`] does, but an unknown field is an error.
+/// Parses a text as [`parse`] does, but ignored content is an error.
 ///
 /// # Errors
-/// Returns the same errors as [`parse`], and [`NodeConfigError::UnknownField`] for the first unknown field.
+/// Returns the same errors as [`parse`], and one for the first unknown field or value, repeated key or later document.
 pub fn parse_strict(text: &str) -> Result<NodeConfig, NodeConfigError> {
-    let (config, unknown) = read(text)?;
-    unknown.into_iter().next().map_or(Ok(config), Err)
+    let (config, ignored) = read(text)?;
+    ignored.into_iter().next().map_or(Ok(config), Err)
 }
 
-/// Returns the document, and its unknown fields.
+/// Fields of free form. Their numbers reach kubelet and containerd, so they are written as nodeadm writes them.
+const FREE_FORM: [&[&str]; 2] = [&["spec", "kubelet", "config"], &["spec", "containerd", "baseRuntimeSpec"]];
+
+/// Returns the document, and what is ignored in it.
 fn read(text: &str) -> Result<(NodeConfig, Vec<NodeConfigError>), NodeConfigError> {
-    let document = Node::read(text)?;
+    let (mut document, losses) = document::read_like_go(text)?;
     check_kind(&document)?;
+    for path in FREE_FORM {
+        document.at_mut(path).into_iter().for_each(Node::convert_numbers_like_go);
+    }
     let config: NodeConfig = typed(&document)?;
     let places = Place::all(&document);
     check_toml(&config.spec.containerd.config, &places)?;
-    Ok((config, unknown_fields(&places)))
+    let mut ignored = unknown_fields(&places);
+    ignored.extend(unknown_mounts(&document));
+    ignored.extend(losses.into_iter().map(NodeConfigError::from));
+    Ok((config, ignored))
+}
+
+/// Field with the version of the API.
+const FIELD: &str = "apiVersion";
+
+/// Checks that the first document of a text can be parsed.
+///
+/// # Errors
+/// Returns [`NodeConfigError::Unreadable`] with line and column.
+pub fn check_syntax(text: &str) -> Result<(), NodeConfigError> {
+    document::read_like_go(text).map(|_| ()).map_err(NodeConfigError::from)
+}
+
+/// Reports whether the first document of a text is a mapping of fields.
+#[must_use]
+pub fn is_mapping(text: &str) -> bool {
+    document::read_like_go(text).is_ok_and(|(document, _)| matches!(document.kind, Kind::Map(_)))
+}
+
+/// Reports whether a text is a NodeConfig by its `apiVersion`, in any version of the API. A text that cannot be parsed is one if
+/// it begins with a field and has such an `apiVersion`; a script may contain one.
+#[must_use]
+pub fn is_node_config(text: &str) -> bool {
+    if text.trim_start().starts_with("#!") {
+        return false;
+    }
+    match document::read_like_go(text) {
+        Ok((document, _)) => document.text_at(&["apiVersion"]).starts_with(GROUP),
+        Err(_) => {
+            begins_with_field(text) && text.match_indices(FIELD).any(|(at, _)| is_of_group(&text[at + FIELD.len()..]))
+        }
+    }
+}
+
+/// Reports whether the first line that is no comment, directive or separator begins a mapping.
+fn begins_with_field(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim_start);
+    let first = lines.find(|line| !line.is_empty() && !["#", "---", "%"].iter().any(|begin| line.starts_with(begin)));
+    first.is_some_and(|line| {
+        let name = line.split(':').next().unwrap_or_default().trim_matches(['"', '\'', ' ']);
+        line.starts_with('{') || name.len() < line.len() && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
+}
+
+/// Reports whether a field's value, after its name, is a version of the API's group.
+fn is_of_group(after_name: &str) -> bool {
+    let after_colon = after_name.trim_start_matches(['"', '\'']).trim_start().strip_prefix(':');
+    after_colon.is_some_and(|value| value.trim_start().trim_start_matches(['"', '\'']).starts_with(GROUP))
+}
+
+fn unknown_mounts(document: &Node) -> Vec<NodeConfigError> {
+    const FIELD: [&str; 4] = ["spec", "instance", "localStorage", "disabledMounts"];
+    let mounts = FIELD.iter().try_fold(document, |node, field| node.get(field)).map(|node| &node.kind);
+    let Some(Kind::List(mounts)) = mounts else { return Vec::new() };
+    let unknown = |(index, mount): (usize, &Node)| {
+        let name = mount.text_at(&[]);
+        (!DisabledMount::NAMES.contains(&name)).then(|| NodeConfigError::UnknownValue {
+            line: mount.at.line,
+            path: format!("{}[{index}]", FIELD.join(".")),
+            value: quote(name),
+            known: &DisabledMount::NAMES,
+        })
+    };
+    mounts.iter().enumerate().filter_map(unknown).collect()
+}
+
+impl From<Loss> for NodeConfigError {
+    fn from(loss: Loss) -> Self {
+        match loss {
+            Loss::Key { at, by, path } => Self::Repeated { line: at.line, path: quote(&path), by: by.line },
+            Loss::Document { at } => Self::LaterDocument { line: at.line },
+        }
+    }
 }
 
 fn check_toml(text: &str, places: &[Place]) -> Result<(), NodeConfigError> {
@@ -137,13 +223,20 @@ fn known_fields(path: &str) -> Option<&'static [&'static str]> {
         "spec" => &["cluster", "containerd", "instance", "kubelet", "featureGates"],
         "spec.cluster" => &["name", "apiServerEndpoint", "certificateAuthority", "cidr", "enableOutpost", "id"],
         "spec.containerd" => &["config", "baseRuntimeSpec"],
-        "spec.instance" => &["localStorage", "environment", "network"],
+        "spec.instance" => &["localStorage", "storage", "environment", "network"],
+        "spec.instance.storage" => &["volumes"],
+        path if is_volume(path) => &["device", "mountTarget", "mountTargets", "fsType"],
         "spec.instance.localStorage" => &["strategy", "mountPath", "disabledMounts"],
         "spec.instance.network" => &["nameservers", "domains"],
         "spec.kubelet" => &["config", "flags", "maxPodsExpression"],
         "spec.featureGates" => &["InstanceIdNodeName", "FastImagePull"],
         _ => return None,
     })
+}
+
+/// Reports whether the path is an element of `spec.instance.storage.volumes`.
+fn is_volume(path: &str) -> bool {
+    path.strip_prefix("spec.instance.storage.volumes[").is_some_and(|rest| rest.ends_with(']') && !rest.contains('.'))
 }
 
 fn unknown_fields(places: &[Place]) -> Vec<NodeConfigError> {

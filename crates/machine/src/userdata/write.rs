@@ -7,7 +7,7 @@ mod arguments;
 mod bottlerocket;
 mod error;
 mod multipart;
-mod second_bootstrap;
+mod user_text;
 mod windows;
 
 use std::collections::BTreeMap;
@@ -19,6 +19,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::LIMIT;
 use crate::agent;
+use crate::nodeconfig::labels;
 
 pub use error::{RenderError, Warning};
 
@@ -72,19 +73,24 @@ pub fn render(family: AmiFamily, input: &Bootstrap) -> Result<Document, RenderEr
     if let Some(settings) = input.agent_settings() {
         agent::parse(settings).map_err(RenderError::Agent)?;
     }
-    let mut document = match family {
-        AmiFamily::Al2 => al2::render(input)?.into(),
-        AmiFamily::Al2023 => al2023::render(input)?.into(),
-        AmiFamily::Bottlerocket => bottlerocket::render(input)?,
-        AmiFamily::Custom if input.agent_settings().is_some() => return Err(RenderError::NoAgentPart),
-        AmiFamily::Custom => input.user_data.clone().unwrap_or_default().into(),
-        AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025 => windows::render(input)?.into(),
-    };
+    let (user_data, mut warnings) = user_text::without_unread(family, input.user_text());
+    let mut document = of_family(family, &Bootstrap { user_data, ..input.clone() })?;
+    document.warnings.append(&mut warnings);
     let size = document.text.len();
     check_size(size)?;
-    document.warnings.extend(second_bootstrap::warning(family, input));
     document.warnings.extend((size * 10 >= LIMIT * 9).then_some(Warning::NearLimit { size }));
     Ok(document)
+}
+
+fn of_family(family: AmiFamily, input: &Bootstrap) -> Result<Document, RenderError> {
+    match family {
+        AmiFamily::Al2 => al2::render(input),
+        AmiFamily::Al2023 => al2023::render(input),
+        AmiFamily::Bottlerocket => bottlerocket::render(input),
+        AmiFamily::Custom if input.agent_settings().is_some() => Err(RenderError::NoAgentPart),
+        AmiFamily::Custom => Ok(input.user_text().to_owned().into()),
+        AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025 => windows::render(input),
+    }
 }
 
 /// Encodes rendered user data in base64, as CreateLaunchTemplate requires.
@@ -110,11 +116,11 @@ impl From<String> for Document {
 impl Bootstrap {
     /// Returns the labels that kubelet may set on its own Node, by key.
     fn node_labels(&self) -> BTreeMap<&str, &str> {
-        let mut labels: BTreeMap<&str, &str> =
+        let mut own: BTreeMap<&str, &str> =
             self.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        labels.insert(label::DO_NOT_SYNC_TAINTS, "true");
-        labels.retain(|key, _| !is_restricted(key));
-        labels
+        own.insert(label::DO_NOT_SYNC_TAINTS, "true");
+        own.retain(|key, _| !labels::is_of_kubernetes(key));
+        own
     }
 
     /// Returns the initial taints of the Node: those of the NodeClaim, and the taint that the controller removes at
@@ -146,12 +152,4 @@ impl Bootstrap {
     fn agent_settings(&self) -> Option<&str> {
         self.agent.as_deref().filter(|settings| !settings.trim().is_empty())
     }
-}
-
-/// Reports whether kubelet may not set the label on its own Node (admission plugin NodeRestriction), by its domain.
-fn is_restricted(key: &str) -> bool {
-    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-    ["kubernetes.io", "k8s.io", "node-restriction.kubernetes.io"]
-        .iter()
-        .any(|restricted| domain.strip_suffix(restricted).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
 }

@@ -201,10 +201,10 @@ fn rows_contain_every_document() {
 #[test]
 fn render_warns_about_a_second_call_of_the_bootstrap_script() {
     let rows = [
-        (AmiFamily::Al2, "#!/bin/bash\n/etc/eks/bootstrap.sh shop\n", "which runs a second time"),
+        (AmiFamily::Al2, "#!/bin/bash\n/etc/eks/bootstrap.sh shop\n", "kubelet is configured twice"),
         (AmiFamily::Al2, "#!/bin/bash\n# /etc/eks/bootstrap.sh shop\n", ""),
-        (AmiFamily::Al2023, "#!/bin/bash\nset -e; /etc/eks/bootstrap.sh shop\n", "do not have"),
-        (AmiFamily::Windows2022, "& 'C:\\x\\Start-EKSBootstrap.ps1' -a b\n", "which runs a second time"),
+        (AmiFamily::Al2023, "#!/bin/bash\nset -e; /etc/eks/bootstrap.sh shop\n", "kubelet is configured twice"),
+        (AmiFamily::Windows2022, "& 'C:\\x\\Start-EKSBootstrap.ps1' -a b\n", "kubelet is configured twice"),
         (AmiFamily::Custom, "#!/bin/bash\n/etc/eks/bootstrap.sh shop\n", ""),
     ];
     for (family, text, expected) in rows {

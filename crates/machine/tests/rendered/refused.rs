@@ -7,6 +7,8 @@ use machine::userdata::{
 
 use super::support::{chain, document, input, with};
 
+const NODE_CONFIG: &str = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n";
+
 #[test]
 fn render_reports_field_and_fix_when_input_is_invalid() {
     use AmiFamily::{Al2, Al2023, Bottlerocket, Custom, Windows2022};
@@ -54,6 +56,12 @@ fn render_reports_field_and_fix_when_input_is_invalid() {
         (Windows2022, agent("units: []", ""), "images of family Windows; use AL2023 or Bottlerocket"),
         (Al2023, agent("gates:\n  gpus: 1\n", ""), "kerf.sh/agent-settings of the EC2NodeClass: line 2"),
         (Custom, agent("units: []", ""), "spec.userData as a part application/kerf.sh-agent+yaml"),
+        (
+            Al2023,
+            with(&format!("{NODE_CONFIG}spec: {{{{ .Values.x }}}}\n")),
+            "part 1 of spec.userData of the EC2NodeClass is a NodeConfig",
+        ),
+        (Al2023, with(&format!("{NODE_CONFIG}spec: [\n")), "invalid YAML or JSON; correct it: line 3"),
         (Windows2022, with("<powershell>\nWrite-Host 'hi'\n"), "close it, or remove both tags"),
         (Windows2022, with("Write-Host 'hi'\n</powershell>\n"), "has a second <powershell> tag"),
         (Windows2022, with("<powershell>a</powershell><powershell>b</powershell>"), "merge them"),
@@ -102,6 +110,12 @@ fn render_detects_the_type_of_user_data_for_amazon_linux() {
         (format!("---\n{config}"), &[NODE_CONFIG_TYPE]),
         (format!("# a word\r\n{}", config.replace('\n', "\r\n")), &[NODE_CONFIG_TYPE]),
         (json.to_owned(), &[NODE_CONFIG_TYPE]),
+        (format!("{config}---\n"), &[NODE_CONFIG_TYPE]),
+        (format!("{config}{config}"), &[NODE_CONFIG_TYPE]),
+        ("#cloud-config\nruncmd: [\"true\"]\n".to_owned(), &["text/cloud-config"]),
+        ("#cloud-boothook\n#!/bin/sh\n".to_owned(), &["text/cloud-boothook"]),
+        ("#include\nhttps://example.com\n".to_owned(), &["text/x-include-url"]),
+        (format!("MIME-Version: 1.0\nContent-Type: {SHELL}\n\n#!/bin/sh\n"), &[SHELL]),
         (in_mime("X", &["text/cloud-config"]), &["text/cloud-config"]),
         (in_mime("//", &[SHELL, "text/cloud-boothook"]), &[SHELL, "text/cloud-boothook"]),
         (format!("\n\n{}", in_mime("a b", &[NODE_CONFIG_TYPE])), &[NODE_CONFIG_TYPE]),
@@ -112,8 +126,9 @@ fn render_detects_the_type_of_user_data_for_amazon_linux() {
             let parts = mime::parse(text.as_bytes()).unwrap();
             let found: Vec<String> = parts.iter().map(Part::media_type).collect();
             // The image of Amazon Linux 2 does not support NodeConfig.
-            let plain = family == AmiFamily::Al2 && !mime::is_mime(user_data.as_bytes());
-            let types: Vec<&str> = types.iter().map(|kind| if plain { SHELL } else { kind }).collect();
+            let is_unread = family == AmiFamily::Al2 && !mime::is_mime(user_data.as_bytes());
+            let types: Vec<&str> =
+                types.iter().copied().filter(|kind| !is_unread || *kind != NODE_CONFIG_TYPE).collect();
             assert_eq!(found, [types, vec![generated]].concat(), "{family:?}: {user_data:?}");
             assert!(!text.contains('\r'));
         }
@@ -122,4 +137,77 @@ fn render_detects_the_type_of_user_data_for_amazon_linux() {
     let read = parse(encode(&document(AmiFamily::Al2023, &with(&own)).text).as_bytes()).unwrap().config.spec;
     assert_eq!(read.cluster.name, "demo", "what is generated wins");
     assert_eq!(read.kubelet.flags[0], "--v=4", "and the user's flags stay");
+}
+
+/// Rows: user data of a class, and the beginning of the warning about it.
+#[test]
+fn render_warns_about_user_data_without_effect() {
+    use AmiFamily::{Al2, Al2023, Bottlerocket, Windows2022};
+    let labels = "[settings.kubernetes.node-labels]\n\"kubernetes.io/cluster/shop\" = \"owned\"\n\
+        \"node-role.kubernetes.io/worker\" = \"\"\n\"node.kubernetes.io/x\" = \"y\"\nteam = \"a\"\n";
+    let worker =
+        format!("{NODE_CONFIG}spec: {{kubelet: {{flags: ['--node-labels=node-role.kubernetes.io/worker=']}}}}\n");
+    let mixed = "Content-Type: multipart/mixed; boundary=B\n\n";
+    let rows = [
+        (
+            Bottlerocket,
+            "[settings.bootstrap-containers.tune]\nmode = \"once\"\n",
+            "settings.bootstrap-containers.tune in spec.userData has no source",
+        ),
+        (
+            Bottlerocket,
+            "settings.host-containers.mine.enabled = true",
+            "settings.host-containers.mine in spec.userData",
+        ),
+        (
+            Bottlerocket,
+            labels,
+            "settings.kubernetes.node-labels in spec.userData has kubernetes.io/cluster/shop, \
+             node-role.kubernetes.io/worker, with which kubelet does not start: ignored; use a domain",
+        ),
+        (
+            Al2023,
+            &worker,
+            "spec.kubelet.flags of the NodeConfig in spec.userData has the labels node-role.kubernetes.io/worker, with",
+        ),
+        (Al2023, &format!("{mixed}--C\n"), "spec.userData has no effect: no line `--B` opens a part"),
+        (
+            Al2023,
+            &format!("{mixed}--B\nContent-Type: text/x-shellscript\n\n{NODE_CONFIG}--B--\n"),
+            "part 1 of spec.userData is a NodeConfig of another media type: sent as application/node.eks.aws",
+        ),
+        (
+            Al2023,
+            &NODE_CONFIG.replace("v1alpha1", "v1"),
+            "part 1 of spec.userData is sent as application/node.eks.aws, but",
+        ),
+        (
+            Al2023,
+            "spec: {}\n",
+            "part 1 of spec.userData is sent as application/node.eks.aws, but nodeadm may refuse it",
+        ),
+        (Al2, NODE_CONFIG, "spec.userData is a NodeConfig, which images of family AL2 do not read: ignored"),
+        (Windows2022, NODE_CONFIG, "spec.userData is a NodeConfig, which images of family Windows2022 do not read"),
+        (Al2, "#!/bin/sh\n/etc/eks/bootstrap.sh shop\n", "spec.userData calls /etc/eks/bootstrap.sh, which also runs"),
+        (
+            Al2,
+            &format!("{mixed}--B\nContent-Type: text/x-shellscript\n\n#!/bin/sh\n/etc/eks/bootstrap.sh shop\n--B--\n"),
+            "spec.userData calls /etc/eks/bootstrap.sh",
+        ),
+        (Al2023, "#!/bin/sh\nnodeadm init\n", "spec.userData calls nodeadm init"),
+        (Windows2022, "& $x\\Start-EKSBootstrap.ps1 -A b\n", "spec.userData calls Start-EKSBootstrap.ps1"),
+    ];
+    for (family, user_data, expected) in rows {
+        let document = document(family, &with(user_data));
+        let warnings: Vec<String> = document.warnings.iter().map(ToString::to_string).collect();
+        assert!(warnings.len() == 1 && warnings[0].starts_with(expected), "{user_data}: {warnings:?}");
+        assert!(!document.text.contains("node-role") || family == Al2023, "{}", document.text);
+    }
+    for (family, user_data) in [
+        (Bottlerocket, "[settings.host-containers.admin]\nenabled = true\n"),
+        (Bottlerocket, "[settings.bootstrap-containers.tune]\nsource = \"x\"\n"),
+        (Al2, "#!/bin/sh\n# /etc/eks/bootstrap.sh runs later\n"),
+    ] {
+        assert_eq!(document(family, &with(user_data)).warnings, [], "{user_data}");
+    }
 }

@@ -1,6 +1,8 @@
 //! kubelet's command line, in the environment file of its unit. The computed flags come first, sorted by name. The user's flags
 //! follow, so that they take precedence.
 
+use machine::nodeconfig::labels::{self, PermittedFlags};
+
 use super::{KUBELET_CONFIG, KUBELET_CONFIG_DIR};
 use crate::bootstrap::facts::Facts;
 use crate::bootstrap::plan::credentials;
@@ -16,8 +18,13 @@ const DEVICE_LABELS_SINCE: u32 = 35;
 /// First minor release whose drop-in folders need no environment variable.
 const DROP_INS_STABLE_SINCE: u32 = 30;
 
-/// Returns the text of the environment file.
-pub(super) fn environment(facts: &Facts, node_name: &str, has_drop_in: bool) -> String {
+/// Returns the user's flags without labels with which kubelet does not start.
+pub(super) fn permitted(facts: &Facts) -> PermittedFlags {
+    labels::permitted_flags(&facts.user_data.config.spec.kubelet.flags)
+}
+
+/// Returns the text of the environment file, with the user's `flags` at the end.
+pub(super) fn environment(facts: &Facts, node_name: &str, has_drop_in: bool, user: Vec<String>) -> String {
     let mut flags = flags(facts, node_name);
     let mut variables = String::new();
     if has_drop_in {
@@ -28,7 +35,6 @@ pub(super) fn environment(facts: &Facts, node_name: &str, has_drop_in: bool) -> 
     }
     flags.sort_unstable();
     let generated = flags.into_iter().map(|(name, value)| format!("--{name}={value}"));
-    let user = facts.user_data.config.spec.kubelet.flags.iter().cloned();
     let arguments: Vec<String> = generated.chain(user).collect();
     format!("{variables}{ARGUMENTS}={}\n", in_file(&arguments.join(" ")))
 }

@@ -2,8 +2,9 @@
 
 use std::net::Ipv6Addr;
 
-use super::{Bootstrap, RenderError, arguments, multipart};
-use crate::mime::Part;
+use api::nodeclass::AmiFamily;
+
+use super::{Bootstrap, Document, RenderError, arguments, multipart};
 
 /// The output is written to a log on the instance and to EC2's console output. The console output is all that remains of an
 /// instance that never joins the cluster.
@@ -11,13 +12,13 @@ const HEAD: &str = "#!/bin/bash -xe
 exec > >(tee -a /var/log/user-data.log | logger -t user-data -s 2>/dev/console) 2>&1
 ";
 
-pub(super) fn render(input: &Bootstrap) -> Result<String, RenderError> {
+pub(super) fn render(input: &Bootstrap) -> Result<Document, RenderError> {
     if input.agent.is_some() {
         return Err(RenderError::AgentNotServed { family: "AL2", instead: "AL2023 or Bottlerocket" });
     }
-    let mut parts = multipart::user_parts(input.user_text(), |_| multipart::SHELL_SCRIPT)?;
-    parts.push(Part::new(multipart::SHELL_SCRIPT, script(input)));
-    multipart::write(&parts)
+    let mut user = multipart::user_parts(AmiFamily::Al2, input.user_text())?;
+    user.parts.push(multipart::script(script(input)));
+    Ok(Document::from(multipart::write(&user.parts)?).warned(user.warnings))
 }
 
 fn script(input: &Bootstrap) -> String {

@@ -3,28 +3,22 @@
 
 use std::collections::BTreeMap;
 
+use api::nodeclass::AmiFamily;
 use serde_json::{Map, Value, json};
 
-use super::{Bootstrap, RenderError, multipart};
+use super::{Bootstrap, Document, RenderError, multipart};
 use crate::agent;
-use crate::document;
 use crate::json::sorted;
 use crate::mime::Part;
 use crate::nodeconfig::{API_VERSION, KIND};
 use crate::quote::problem;
 use crate::userdata::NODE_CONFIG_TYPE;
 
-pub(super) fn render(input: &Bootstrap) -> Result<String, RenderError> {
-    let mut parts = multipart::user_parts(input.user_text(), content_type)?;
-    parts.extend(input.agent_settings().map(|settings| Part::new(agent::MEDIA_TYPE, settings)));
-    parts.push(Part::new(NODE_CONFIG_TYPE, node_config(input)?));
-    multipart::write(&parts)
-}
-
-/// Returns the content type of user data: a mapping is a NodeConfig, all other text a script.
-fn content_type(user_text: &str) -> &'static str {
-    let is_mapping = !user_text.starts_with("#!") && document::read::<Map<String, Value>>(user_text).is_ok();
-    if is_mapping { NODE_CONFIG_TYPE } else { multipart::SHELL_SCRIPT }
+pub(super) fn render(input: &Bootstrap) -> Result<Document, RenderError> {
+    let mut user = multipart::user_parts(AmiFamily::Al2023, input.user_text())?;
+    user.parts.extend(input.agent_settings().map(|settings| Part::new(agent::MEDIA_TYPE, settings)));
+    user.parts.push(Part::new(NODE_CONFIG_TYPE, node_config(input)?));
+    Ok(Document::from(multipart::write(&user.parts)?).warned(user.warnings))
 }
 
 fn node_config(input: &Bootstrap) -> Result<String, RenderError> {

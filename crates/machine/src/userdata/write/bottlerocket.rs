@@ -12,6 +12,7 @@ use toml::{Table, Value};
 
 use super::{Bootstrap, Document, RenderError, Warning};
 use crate::agent::HOST_CONTAINER;
+use crate::nodeconfig::{labels, nearest};
 use crate::quote::{problem, quote};
 use crate::tables;
 
@@ -19,6 +20,10 @@ use crate::tables;
 const STORAGE_COMMAND: &str = "000-mount-instance-storage";
 /// First release that binds the directories on the instance store disks without a list.
 const BINDS_DEFAULT_DIRECTORIES: [u64; 3] = [1, 46, 0];
+/// Settings of containers on the host.
+const HOST_CONTAINERS: &str = "host-containers";
+/// Host containers whose source is Bottlerocket's or checked elsewhere.
+const OWN_CONTAINERS: [&str; 3] = ["admin", "control", HOST_CONTAINER];
 /// Directories that only earlier releases need in the command.
 const DIRECTORIES: [&str; 3] = ["/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"];
 
@@ -28,13 +33,14 @@ pub(super) fn render(input: &Bootstrap) -> Result<Document, RenderError> {
     let kubernetes = table_at(&mut settings, "kubernetes", "settings.kubernetes")?;
     warnings.extend(unknown_settings(kubernetes));
     set_cluster(input, kubernetes);
-    set_labels(input, kubernetes)?;
+    warnings.extend(set_labels(input, kubernetes)?);
     warnings.extend(set_taints(input, kubernetes)?);
     set_kubelet(input, kubernetes);
     if input.raid0 {
         let commands = table_at(&mut settings, "bootstrap-commands", "settings.bootstrap-commands")?;
         commands.insert(STORAGE_COMMAND.to_owned(), Value::Table(storage(input.image_release.as_deref())));
     }
+    warnings.extend(containers_without_source(&settings));
     if input.agent.is_some() {
         warnings.extend(set_agent(input.agent_settings(), &mut settings)?);
     }
@@ -90,10 +96,28 @@ fn set_cluster(input: &Bootstrap, kubernetes: &mut Table) {
     }
 }
 
-fn set_labels(input: &Bootstrap, kubernetes: &mut Table) -> Result<(), RenderError> {
-    let labels = table_at(kubernetes, "node-labels", "settings.kubernetes.node-labels")?;
-    labels.extend(input.node_labels().into_iter().map(|(key, value)| (key.to_owned(), Value::from(value))));
-    Ok(())
+/// Adds the labels of the NodeClaim to the user's. Leaves out those of the user with which kubelet does not start.
+fn set_labels(input: &Bootstrap, kubernetes: &mut Table) -> Result<Option<Warning>, RenderError> {
+    let user = table_at(kubernetes, "node-labels", "settings.kubernetes.node-labels")?;
+    let keys: Vec<String> = user.keys().filter(|key| labels::is_refused_by_kubelet(key)).cloned().collect();
+    user.retain(|key, _| !labels::is_refused_by_kubelet(key));
+    user.extend(input.node_labels().into_iter().map(|(key, value)| (key.to_owned(), Value::from(value))));
+    let keys: Vec<String> = keys.iter().map(|key| quote(key)).collect();
+    Ok((!keys.is_empty()).then_some(Warning::IgnoredLabels { keys }))
+}
+
+/// Reports containers that Bottlerocket cannot start. Its own host containers need no source in the user's settings.
+fn containers_without_source(settings: &Table) -> Vec<Warning> {
+    let of_kind = |kind: &'static str| {
+        let containers = settings.get(kind).and_then(Value::as_table).into_iter().flatten();
+        containers
+            .filter(move |(name, container)| {
+                let is_own = kind == HOST_CONTAINERS && OWN_CONTAINERS.contains(&name.as_str());
+                container.as_table().is_some_and(|container| !container.contains_key("source")) && !is_own
+            })
+            .map(move |(name, _)| Warning::NoSource { kind, name: quote(name) })
+    };
+    of_kind("bootstrap-containers").chain(of_kind(HOST_CONTAINERS)).collect()
 }
 
 /// Replaces the user's taints with those of the NodeClaim. With a taint that is unknown to the planner, nodes would be launched

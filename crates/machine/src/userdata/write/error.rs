@@ -6,8 +6,8 @@ use thiserror::Error;
 
 use crate::agent::{HOST_CONTAINER, MEDIA_TYPE};
 use crate::mime::MimeError;
-use crate::nodeconfig::NodeConfigError;
-use crate::userdata::LIMIT;
+use crate::nodeconfig::{NodeConfigError, labels};
+use crate::userdata::{LIMIT, NODE_CONFIG_TYPE};
 
 /// Reason why user data could not be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -18,6 +18,17 @@ pub enum RenderError {
     /// The class's user data is an invalid MIME document.
     #[error("spec.userData of the EC2NodeClass is invalid MIME multipart")]
     UserData(#[source] MimeError),
+    /// A NodeConfig of the class cannot be parsed.
+    #[error(
+        "part {part} of spec.userData of the EC2NodeClass is a NodeConfig that is invalid YAML or JSON; correct it"
+    )]
+    NodeConfig {
+        /// 1-based number of the part.
+        part: usize,
+        /// Line and problem.
+        #[source]
+        source: NodeConfigError,
+    },
     /// A part could not be written.
     #[error("spec.userData of the EC2NodeClass cannot be put into a multipart document")]
     Part(#[source] MimeError),
@@ -115,12 +126,61 @@ pub enum Warning {
     },
     /// No host container runs the agent, so the agent must be part of the AMI.
     AgentFromImage,
-    /// The user data calls the bootstrap script of the image.
+    /// Bottlerocket does not start a container without an image.
+    NoSource {
+        /// Settings of the container: `bootstrap-containers` or `host-containers`.
+        kind: &'static str,
+        /// Name of the container.
+        name: String,
+    },
+    /// The user's settings have labels with which kubelet does not start.
+    IgnoredLabels {
+        /// Sorted keys of the labels.
+        keys: Vec<String>,
+    },
+    /// A NodeConfig has labels in kubelet's flags with which kubelet does not start.
+    RefusedLabels {
+        /// Keys of the labels.
+        keys: Vec<String>,
+    },
+    /// A MIME document has no part.
+    NoPart {
+        /// Boundary of the document.
+        boundary: String,
+    },
+    /// A nested multipart document contains a NodeConfig that is not read.
+    NestedNodeConfig {
+        /// 1-based number of the part.
+        part: usize,
+    },
+    /// A part with a NodeConfig has the type of a script or text.
+    MislabeledNodeConfig {
+        /// 1-based number of the part.
+        part: usize,
+    },
+    /// Content of a NodeConfig is ignored.
+    LostNodeConfig {
+        /// 1-based number of the part.
+        part: usize,
+        /// Line and problem.
+        problem: String,
+    },
+    /// nodeadm refuses a part as NodeConfig.
+    RefusedNodeConfig {
+        /// 1-based number of the part.
+        part: usize,
+        /// Line and problem.
+        problem: String,
+    },
+    /// Images of the family do not read a NodeConfig.
+    UnreadNodeConfig {
+        /// The family.
+        family: &'static str,
+    },
+    /// A script calls the bootstrap program that runs anyway.
     SecondBootstrap {
-        /// Name of the script.
-        script: &'static str,
-        /// True if images of the family have the script.
-        exists: bool,
+        /// The program.
+        program: &'static str,
     },
 }
 
@@ -147,15 +207,54 @@ impl fmt::Display for Warning {
             Self::IgnoredTable { name } => {
                 write!(out, "{name} in spec.userData is ignored; Bottlerocket reads only settings")
             }
-            Self::SecondBootstrap { script, exists: true } => write!(
+            Self::NoSource { kind, name } => write!(
                 out,
-                "spec.userData calls {script}, which runs a second time with the settings of the EC2NodeClass: remove \
-                 the call, and write its arguments as spec.kubelet"
+                "settings.{kind}.{name} in spec.userData has no source, so Bottlerocket cannot start it; set source to \
+                 an image"
             ),
-            Self::SecondBootstrap { script, exists: false } => write!(
+            Self::IgnoredLabels { keys } => write!(
                 out,
-                "spec.userData calls {script}, which images of this family do not have: remove the call, and write its \
-                 arguments as spec.kubelet or as a NodeConfig"
+                "settings.kubernetes.node-labels in spec.userData has {}, with which kubelet does not start: ignored; {}",
+                keys.join(", "),
+                labels::CURE
+            ),
+            Self::RefusedLabels { keys } => write!(
+                out,
+                "spec.kubelet.flags of the NodeConfig in spec.userData has the labels {}, with which kubelet does not \
+                 start; {}",
+                keys.join(", "),
+                labels::CURE
+            ),
+            Self::NoPart { boundary } => write!(
+                out,
+                "spec.userData has no effect: no line `--{boundary}` opens a part; compare the boundary of its header"
+            ),
+            Self::NestedNodeConfig { part } => write!(
+                out,
+                "part {part} of spec.userData is a nested multipart document, whose NodeConfigs have no effect; move \
+                 them into the outer document"
+            ),
+            Self::MislabeledNodeConfig { part } => write!(
+                out,
+                "part {part} of spec.userData is a NodeConfig of another media type: sent as {NODE_CONFIG_TYPE}; \
+                 correct its Content-Type"
+            ),
+            Self::LostNodeConfig { part, problem } => write!(out, "part {part} of spec.userData: {problem}"),
+            Self::RefusedNodeConfig { part, problem } => {
+                write!(
+                    out,
+                    "part {part} of spec.userData is sent as {NODE_CONFIG_TYPE}, but nodeadm may refuse it: {problem}"
+                )
+            }
+            Self::UnreadNodeConfig { family } => write!(
+                out,
+                "spec.userData is a NodeConfig, which images of family {family} do not read: ignored; use amiFamily \
+                 AL2023, or write a script"
+            ),
+            Self::SecondBootstrap { program } => write!(
+                out,
+                "spec.userData calls {program}, which also runs without this call, so kubelet is configured twice; \
+                 remove the call"
             ),
             Self::AgentFromImage => write!(
                 out,

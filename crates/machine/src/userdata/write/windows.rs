@@ -1,13 +1,13 @@
 //! Windows Server: the user's commands first, then the call of the image's bootstrap script, all in one block of PowerShell.
 
-use super::{Bootstrap, RenderError, arguments};
+use super::{Bootstrap, Document, RenderError, arguments, user_text};
 
 const OPEN: &str = "<powershell>";
 const CLOSE: &str = "</powershell>";
 /// Path of the script in EKS' images, below the program folder.
 const SCRIPT: &str = r"Amazon\EKS\Start-EKSBootstrap.ps1";
 
-pub(super) fn render(input: &Bootstrap) -> Result<String, RenderError> {
+pub(super) fn render(input: &Bootstrap) -> Result<Document, RenderError> {
     if input.agent.is_some() {
         return Err(RenderError::AgentNotServed { family: "Windows", instead: "AL2023 or Bottlerocket" });
     }
@@ -18,7 +18,7 @@ pub(super) fn render(input: &Bootstrap) -> Result<String, RenderError> {
     lines.push(call(input));
     lines.push(CLOSE.to_owned());
     lines.extend((!after.is_empty()).then(|| after.to_owned()));
-    Ok(lines.join("\n") + "\n")
+    Ok(Document::from(lines.join("\n") + "\n").warned(user_text::second_bootstrap(commands)))
 }
 
 fn call(input: &Bootstrap) -> String {
