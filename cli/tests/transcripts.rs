@@ -52,7 +52,7 @@ macro_rules! cases {
     };
 }
 
-cases! { adopt catalogue consolidated convert_alpha convert_beta convert_current convert_groups convert_mistakes convert_refused convert_rules convert_values covered empty gates good ignored interrupted many_pods misread moving older opened packed refused replaced split stdin types unplaced unpriced unready userdata volumes warnings wrong }
+cases! { admission adopt catalogue consolidated convert_alpha convert_beta convert_current convert_groups convert_mistakes convert_refused convert_rules convert_values covered daemon_pods empty gates good ignored interrupted many_pods misread moving older opened packed refused replaced split stdin types unplaced unpriced unready userdata volumes warnings wrong }
 
 /// Lines of every table fit 80 columns, and output to a pipe has no colours.
 #[test]

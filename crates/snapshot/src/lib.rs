@@ -28,6 +28,7 @@ pub use cache::SnapshotCache;
 pub use input::{Input, Settings};
 pub use nodes::{node_usage, sizing, unhealthy};
 pub use overlays::{Overlaid, OverlayError, OverlayVerdict};
+pub use pods::admission::{Admission, AdmissionError, Bound, BoundViolation, MissingClass, Violated};
 pub use pods::ignored::{Ignored, IgnoredReason, VolumeError};
 pub use pools::packing_rules;
 pub use problem::{Problem, Subject, UsageError};
