@@ -143,14 +143,15 @@ fn buffer_pods_keep_labels_that_selectors_of_pods_use() {
 
 #[test]
 fn buffer_pods_equal_the_newest_real_pods_of_a_workload() {
-    let of = |name: &str, cpu: &str, hash: &str, hour: u8| {
-        let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("web-{hash}"), "uid": hash, "controller": true});
+    let of = |name: &str, cpu: &str, workload: &str, hash: &str, hour: u8| {
+        let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("{workload}-{hash}"), "uid": hash, "controller": true});
         let created = format!("2026-01-01T{hour:02}:00:00Z");
         let labels = json!({"app": "room", "pod-template-hash": hash});
         running(name, "n1", cpu, json!({"labels": labels, "ownerReferences": [owner], "creationTimestamp": created}))
     };
     let mut cluster = cluster(json!({"scalableRef": {"kind": "Deployment", "name": "web"}, "limits": {"cpu": "8"}}));
-    cluster.pods = vec![of("a", "2", "7d9", 11), of("b", "9", "5f4", 10), of("c", "9", "api-7d9", 11)];
+    cluster.pods =
+        vec![of("a", "2", "web", "7d9", 11), of("b", "9", "web", "5f4", 10), of("c", "9", "web-api", "7d9", 11)];
     let built = cluster.build();
     assert_eq!(pods(&built).len(), 4);
     assert_eq!(built.snapshot.shapes[0].requests.get(planner::Resources::CPU), 2000);

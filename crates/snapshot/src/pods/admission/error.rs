@@ -9,7 +9,7 @@ use api::quantity;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AdmissionError {
     /// A LimitRange forbids the requests or limits.
-    #[error("LimitRange {range} refuses it: {}", joined(violations))]
+    #[error("LimitRange {range}: {}", joined(violations))]
     LimitRange {
         /// Name of the LimitRange, `namespace/name`.
         range: String,
@@ -19,7 +19,7 @@ pub enum AdmissionError {
     /// A request is greater than the limit.
     #[error(
         "container {container} requests {resource} {request}, more than its limit {limit}{}",
-        limit_fix(default_of)
+        limit_fix(default_of.as_deref())
     )]
     RequestAboveLimit {
         /// Name of the container.
@@ -160,7 +160,7 @@ fn joined(violations: &[BoundViolation]) -> String {
     violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-fn limit_fix(default_of: &Option<String>) -> String {
+fn limit_fix(default_of: Option<&str>) -> String {
     match default_of {
         Some(range) => format!(", the default of LimitRange {range}: set a limit"),
         None => ": lower the request or raise the limit".to_owned(),
