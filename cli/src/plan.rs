@@ -9,14 +9,19 @@ pub(crate) mod table;
 pub mod view;
 pub mod workload;
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use api::objects::Pod;
 use jiff::Timestamp;
 use planner::{MinValuesPolicy, Plan, PreferencePolicy, ValidatedPlan};
-use snapshot::{Input, Problem, SnapshotResult, UsageError};
+use snapshot::{Ignored, Input, Problem, SnapshotResult, UsageError};
 
 use crate::catalogue::{self, CatalogueOptions, CatalogueSet};
 use crate::failure::Failure;
 use crate::input::{Manifests, Objects};
 use crate::userdata;
+use workload::Expansion;
 
 /// Inputs of a plan besides the objects.
 #[derive(Clone, Debug)]
@@ -82,6 +87,8 @@ pub enum Gate {
 pub struct PlanInput {
     /// Objects, with expanded workloads and defaults.
     pub objects: Objects,
+    /// Pods that the API server would refuse, by name. No plan contains them.
+    pub refused: Vec<Ignored>,
     /// Catalogues.
     pub catalogue_set: CatalogueSet,
     /// Warnings for the user, sorted.
@@ -108,7 +115,8 @@ impl PlanInput {
     pub fn new(manifests: Manifests, conditions: &Conditions) -> Result<Self, Failure> {
         let Manifests { mut objects, mut warnings, .. } = manifests;
         warnings.extend(defaults::gates(&mut objects, &conditions.gates));
-        warnings.extend(workload::expand(&mut objects));
+        let Expansion { warnings: expanded, refused } = workload::expand(&mut objects);
+        warnings.extend(expanded);
         warnings.extend(defaults::complete(&mut objects, conditions.now));
         warnings.extend(hints::without_constant_budget(&objects.pools));
         warnings.extend(userdata::warnings(&objects));
@@ -116,7 +124,7 @@ impl PlanInput {
         warnings.extend(catalogue_set.warnings.iter().cloned());
         warnings.sort();
         warnings.dedup();
-        Ok(Self { objects, catalogue_set, warnings })
+        Ok(Self { objects, refused, catalogue_set, warnings })
     }
 
     /// Builds the planner's input.
@@ -129,9 +137,11 @@ impl PlanInput {
             spot_to_spot: conditions.gates.spot_to_spot,
             ..snapshot::Settings::default()
         };
-        snapshot::build(&Input {
+        let names: BTreeSet<&str> = self.refused.iter().map(|refused| refused.pod.as_str()).collect();
+        let exists = |pod: &&Arc<Pod>| !names.contains(format!("{}/{}", pod.namespace(), pod.name()).as_str());
+        let mut built = snapshot::build(&Input {
             seed: conditions.seed,
-            pods: it.pods.iter().collect(),
+            pods: it.pods.iter().filter(exists).collect(),
             nodes: it.nodes.iter().collect(),
             claims: it.claims.iter().collect(),
             pools: it.pools.iter().collect(),
@@ -149,11 +159,17 @@ impl PlanInput {
             deployments: it.deployments.iter().collect(),
             replica_sets: it.replica_sets.iter().collect(),
             stateful_sets: it.stateful_sets.iter().collect(),
+            limit_ranges: it.limit_ranges.iter().collect(),
+            runtime_classes: it.runtime_classes.iter().collect(),
+            priority_classes: it.priority_classes.iter().collect(),
             catalogues: self.catalogue_set.catalogues.clone(),
             type_labels: self.catalogue_set.labels.clone(),
             settings,
             ..Input::at(conditions.now)
-        })
+        });
+        built.ignored.extend(self.refused.iter().cloned());
+        built.ignored.sort_by(|one, other| one.pod.cmp(&other.pod));
+        built
     }
 }
 

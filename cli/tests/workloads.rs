@@ -123,7 +123,7 @@ fn expand_sets_priority_from_priority_classes() {
     let unknown = pod("c", "", "").replace("spec: {", "spec: {priorityClassName: lost, ");
     let manifests = read_text("test", &[class, &named, &system, &unknown].join("---\n")).unwrap();
     let mut objects = manifests.objects;
-    let warnings = expand(&mut objects);
+    let warnings = expand(&mut objects).warnings;
     let found: Vec<_> = objects.pods.iter().map(|pod| pod.spec.priority.unwrap()).collect();
     assert_eq!(found, [1000, 2_000_001_000, 0]);
     assert_eq!(warnings.len(), 1);

@@ -7,8 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use api::objects::{
-    CSINode, DaemonSet, Deployment, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim, Pod,
-    PodDisruptionBudget, PodTemplate, ReplicaSet, StatefulSet, StorageClass, VolumeAttachment,
+    CSINode, DaemonSet, Deployment, LimitRange, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim,
+    Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
+    VolumeAttachment,
 };
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use cloud::Cloud;
@@ -176,6 +177,9 @@ fn watch_all(client: &Client, cluster: &Arc<Cluster>, gates: Gates, tasks: &mut 
     kinds.watch::<StorageClass>(true);
     kinds.watch::<CSINode>(true);
     kinds.watch::<Namespace>(true);
+    kinds.watch::<LimitRange>(true);
+    kinds.watch::<RuntimeClass>(true);
+    kinds.watch::<PriorityClass>(true);
     kinds.watch::<NodeReport>(true);
     kinds.watch::<NodeOverlay>(gates.node_overlay);
     kinds.watch::<CapacityBuffer>(gates.capacity_buffer);

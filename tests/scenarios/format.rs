@@ -16,7 +16,7 @@
 //!           requires R [and R] (open requirements of an in-flight NodeClaim)
 //!           usage AMOUNTS [pressed [memory|disk|killed]] usage-limits AMOUNTS (limit of the joint usage, and sum of the limits)
 //!           recent-pods AMOUNTS (additional usage of pods that are too new to show in the report)
-//!           runs POD [xN] AMOUNTS daemon-pod AMOUNTS, and single words:
+//!           runs POD [xN] AMOUNTS daemon-pod DAEMON AMOUNTS, and single words:
 //!           in-flight registered deleting interrupted cordoned do-not-disrupt nominated
 //!           expired [SINCE] drifted REASON [SINCE] termination-grace DURATION unhealthy CONDITION [SINCE]
 //! pod [NAMESPACE/]NAME [xN] requests AMOUNTS labels L node-selector LABELS requires R [and R] [or R]
@@ -284,10 +284,11 @@ impl Reader {
         let kind = self.kind(statement.word("is").ok_or("a node is of a type")?)?;
         let mut node = cluster::node(statement, name, &kind)?;
         for hosted in statement.all("daemon-pod") {
-            let mut requests = values::resources(hosted)?;
+            let (daemon, amounts) = hosted.split_first().ok_or("daemon-pod of which DaemonSet?")?;
+            let mut requests = values::resources(amounts)?;
             requests.set(Resources::PODS, 1);
             node.used.add(&requests);
-            node.daemon_used.add(&requests);
+            node.daemon_used.entry(daemon.clone()).or_default().add(&requests);
         }
         self.join_pool(&mut node, &kind);
         self.snapshot.nodes.push(Arc::new(node));

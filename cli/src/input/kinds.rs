@@ -30,11 +30,13 @@ pub enum Kind {
     StorageClass,
     CSINode,
     Namespace,
+    LimitRange,
+    RuntimeClass,
     PriorityClass,
 }
 
 /// Group, version and scope (`true` for namespaced) of each kind.
-const KNOWN: [(Kind, &str, &str, bool); 21] = [
+const KNOWN: [(Kind, &str, &str, bool); 23] = [
     (Kind::EC2NodeClass, "karpenter.k8s.aws", "v1", false),
     (Kind::NodePool, "karpenter.sh", "v1", false),
     (Kind::NodeOverlay, "karpenter.sh", "v1alpha1", false),
@@ -55,6 +57,8 @@ const KNOWN: [(Kind, &str, &str, bool); 21] = [
     (Kind::StorageClass, "storage.k8s.io", "v1", false),
     (Kind::CSINode, "storage.k8s.io", "v1", false),
     (Kind::Namespace, "", "v1", false),
+    (Kind::LimitRange, "", "v1", true),
+    (Kind::RuntimeClass, "node.k8s.io", "v1", false),
     (Kind::PriorityClass, "scheduling.k8s.io", "v1", false),
 ];
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use api::objects::{
-    CSINode, DaemonSet, Deployment, Job, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim, Pod,
-    PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, StatefulSet, StorageClass,
+    CSINode, DaemonSet, Deployment, Job, LimitRange, Namespace, Node, NodeReport, PersistentVolume,
+    PersistentVolumeClaim, Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet,
+    StorageClass,
 };
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, validate};
 use serde::de::DeserializeOwned;
@@ -38,6 +39,8 @@ pub struct Objects {
     pub storage_classes: Vec<Arc<StorageClass>>,
     pub csi_nodes: Vec<Arc<CSINode>>,
     pub namespaces: Vec<Arc<Namespace>>,
+    pub limit_ranges: Vec<Arc<LimitRange>>,
+    pub runtime_classes: Vec<Arc<RuntimeClass>>,
     pub priority_classes: Vec<Arc<PriorityClass>>,
 }
 
@@ -71,6 +74,8 @@ impl Objects {
             Kind::StorageClass => self.storage_classes.push(Arc::new(typed(&raw)?)),
             Kind::CSINode => self.csi_nodes.push(Arc::new(typed(&raw)?)),
             Kind::Namespace => self.namespaces.push(Arc::new(typed(&raw)?)),
+            Kind::LimitRange => self.limit_ranges.push(Arc::new(typed(&raw)?)),
+            Kind::RuntimeClass => self.runtime_classes.push(Arc::new(typed(&raw)?)),
             Kind::PriorityClass => self.priority_classes.push(Arc::new(typed(&raw)?)),
         }
         Ok(())

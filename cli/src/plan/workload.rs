@@ -7,15 +7,25 @@ mod volumes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::objects::{Deployment, Job, LabelSelector, Pod, PodTemplateSpec, ReplicaSet, StatefulSet};
+use api::objects::{DaemonSet, Deployment, Job, LabelSelector, Pod, PodTemplateSpec, ReplicaSet, StatefulSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use snapshot::{Admission, Ignored, MissingClass};
 
 use crate::input::Objects;
 use pods::{Owner, pod_from_template};
 
+/// Result of the expansion of workloads.
+#[derive(Clone, Debug, Default)]
+pub struct Expansion {
+    /// Warnings for the user.
+    pub warnings: Vec<String>,
+    /// Pods that the API server would refuse, by name. They are still among the objects.
+    pub refused: Vec<Ignored>,
+}
+
 /// Adds the missing pods of workloads and the claims of pods. Adds the fields that the API server and kube-scheduler write into
-/// pods. Returns warnings.
-pub fn expand(objects: &mut Objects) -> Vec<String> {
+/// pods.
+pub fn expand(objects: &mut Objects) -> Expansion {
     let known = WorkloadIndex::new(objects);
     let mut new_pods = NewPods { taken: known.names.clone(), pods: Vec::new() };
     for set in &objects.replica_sets {
@@ -33,10 +43,26 @@ pub fn expand(objects: &mut Objects) -> Vec<String> {
     }
     objects.pods.extend(new_pods.pods.into_iter().map(Arc::new));
     volumes::of_pods(&objects.pods, &mut objects.volume_claims);
-    let warnings = pods::complete(&mut objects.pods, &objects.priority_classes);
+    let admission = Admission::new(&objects.limit_ranges, &objects.runtime_classes, &objects.priority_classes);
+    let mut expansion = pods::complete(&mut objects.pods, &admission);
+    expansion.warnings.extend(missing_runtime_classes(objects, &known, &admission));
+    expansion.refused.sort_by(|one, other| one.pod.cmp(&other.pod));
     objects.pods.sort_by(|one, other| (one.namespace(), one.name()).cmp(&(other.namespace(), other.name())));
     objects.volume_claims.sort_by(|one, other| key(&one.metadata).cmp(&key(&other.metadata)));
-    warnings
+    expansion
+}
+
+/// Returns warnings for missing RuntimeClasses of pods that exist only as templates: those of DaemonSets without pods, and of
+/// CapacityBuffers.
+fn missing_runtime_classes(objects: &Objects, known: &WorkloadIndex, admission: &Admission<'_>) -> Vec<String> {
+    let has_pods = |set: &DaemonSet| {
+        let (namespace, name) = key(&set.metadata);
+        known.owned(namespace, "DaemonSet", name) > 0
+    };
+    let daemons = objects.daemon_sets.iter().filter(|set| !has_pods(set)).map(|set| &set.spec.template);
+    let templates = daemons.chain(objects.pod_templates.iter().map(|template| &template.template));
+    let missing = templates.flat_map(|template| admission.missing_classes(&template.spec));
+    missing.filter(|class| matches!(class, MissingClass::Runtime(_))).map(|class| class.to_string()).collect()
 }
 
 /// Returns namespace and name.

@@ -14,8 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::objects::{
-    CSINode, DaemonSet, Deployment, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim, Pod,
-    PodDisruptionBudget, PodTemplate, ReplicaSet, StatefulSet, StorageClass, VolumeAttachment,
+    CSINode, DaemonSet, Deployment, LimitRange, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim,
+    Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
+    VolumeAttachment,
 };
 use api::usage::Usage;
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, Requirement};
@@ -58,6 +59,12 @@ pub struct Index {
     pub csi_nodes: Table<CSINode>,
     /// Namespaces by name.
     pub namespaces: Table<Namespace>,
+    /// LimitRanges by `namespace/name`.
+    pub limit_ranges: Table<LimitRange>,
+    /// RuntimeClasses by name.
+    pub runtime_classes: Table<RuntimeClass>,
+    /// PriorityClasses by name.
+    pub priority_classes: Table<PriorityClass>,
     /// NodeOverlays by name; empty while their gate is closed.
     pub overlays: Table<NodeOverlay>,
     /// CapacityBuffers by `namespace/name`; empty while their gate is closed, as all kinds that they refer to.
@@ -161,6 +168,9 @@ impl Index {
             ("storageclasses", self.storage_classes.is_synced()),
             ("csinodes", self.csi_nodes.is_synced()),
             ("namespaces", self.namespaces.is_synced()),
+            ("limitranges", self.limit_ranges.is_synced()),
+            ("runtimeclasses", self.runtime_classes.is_synced()),
+            ("priorityclasses", self.priority_classes.is_synced()),
             ("nodeoverlays", self.overlays.is_synced()),
             ("capacitybuffers", self.buffers.is_synced()),
             ("podtemplates", self.pod_templates.is_synced()),

@@ -3,6 +3,7 @@
 //! A full Pod takes tens of kilobytes of memory and five times as long to parse. These types ignore all other fields and drop
 //! `metadata.managedFields`. Never write such an object back as a whole: patch it.
 
+mod admission;
 mod affinity;
 mod meta;
 mod namespace;
@@ -17,6 +18,7 @@ mod workload;
 
 use std::collections::BTreeMap;
 
+pub use admission::{LimitRange, LimitRangeItem, LimitRangeSpec, RuntimeClass, RuntimeOverhead, RuntimeScheduling};
 pub use affinity::{
     Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, PodAffinity, PodAffinityTerm, PreferredSchedulingTerm,
     WeightedPodAffinityTerm,
@@ -26,8 +28,8 @@ pub use node::{Node, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo};
 pub use pdb::unevictable::Unevictable;
 pub use pdb::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 pub use pod::container::{Container, ContainerPort, ContainerStatus, HostPort, ResizePolicy, ResourceRequirements};
-pub use pod::priority::{PriorityClass, priority_of};
-pub use pod::requests::pod_requests;
+pub use pod::priority::{PreemptionPolicy, Priority, PriorityClass, priority_of};
+pub use pod::requests::{pod_requests, resource_totals};
 pub use pod::resize::{InvalidRequested, Requested};
 pub use pod::surge::{Surged, misread_surge, surges};
 pub use pod::template::{PodTemplate, PodTemplateSpec};

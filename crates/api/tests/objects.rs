@@ -5,8 +5,8 @@
 use std::fmt::Debug;
 
 use api::objects::{
-    CSINode, DaemonSet, Deployment, Job, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
-    PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, StatefulSet, StorageClass, Toleration,
+    CSINode, DaemonSet, Deployment, Job, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass, Toleration,
 };
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, Taint};
 use kube_core::Resource;
@@ -215,6 +215,8 @@ fn types_have_the_url_paths_of_the_api_server() {
     assert_eq!(served::<StorageClass>(), "/apis/storage.k8s.io/v1/storageclasses");
     assert_eq!(served::<CSINode>(), "/apis/storage.k8s.io/v1/csinodes");
     assert_eq!(served::<PriorityClass>(), "/apis/scheduling.k8s.io/v1/priorityclasses");
+    assert_eq!(served::<LimitRange>(), "/api/v1/limitranges");
+    assert_eq!(served::<RuntimeClass>(), "/apis/node.k8s.io/v1/runtimeclasses");
     assert_eq!(served::<Deployment>(), "/apis/apps/v1/deployments");
     assert_eq!(served::<ReplicaSet>(), "/apis/apps/v1/replicasets");
     assert_eq!(served::<StatefulSet>(), "/apis/apps/v1/statefulsets");

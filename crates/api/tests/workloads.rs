@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use api::objects::{
-    CSINode, Deployment, Job, Namespace, PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, PodTemplate,
-    PriorityClass, StatefulSet, StorageClass, priority_of,
+    CSINode, Deployment, Job, LimitRange, Namespace, PersistentVolume, PersistentVolumeClaim, Pod, PodSpec,
+    PodTemplate, PreemptionPolicy, Priority, PriorityClass, RuntimeClass, StatefulSet, StorageClass, priority_of,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -120,15 +120,51 @@ fn namespace_labels_include_its_name() {
 #[test]
 fn priority_of_finds_the_class_by_name() {
     let classes: [PriorityClass; 3] = [
-        read(&json!({ "metadata": { "name": "high" }, "value": 1000 })),
+        read(&json!({ "metadata": { "name": "high" }, "value": 1000, "preemptionPolicy": "Never" })),
         read(&json!({ "metadata": { "name": "one" }, "value": 20, "globalDefault": true })),
         read(&json!({ "metadata": { "name": "two" }, "value": 10, "globalDefault": true })),
     ];
-    let rows = [("high", Some(1000)), ("", Some(10)), ("system-node-critical", Some(2_000_001_000)), ("unknown", None)];
+    let preempting = |value| Priority { value, preemption_policy: PreemptionPolicy::PreemptLowerPriority };
+    let rows = [
+        ("high", Some(Priority { value: 1000, preemption_policy: PreemptionPolicy::Never })),
+        ("", Some(preempting(10))),
+        ("system-node-critical", Some(preempting(2_000_001_000))),
+        ("unknown", None),
+    ];
     for (name, expected) in rows {
         assert_eq!(priority_of(name, &classes), expected, "{name}");
     }
-    assert_eq!(priority_of("", &[]), Some(0));
+    assert_eq!(priority_of("", &[]), Some(preempting(0)));
+}
+
+#[test]
+fn limit_range_defaults_come_from_bounds() {
+    let range: LimitRange = read(&json!({
+        "metadata": { "name": "limits", "namespace": "team" },
+        "spec": { "limits": [{
+            "type": "Container", "default": { "cpu": "1" }, "defaultRequest": { "memory": "1Gi" },
+            "max": { "cpu": "4", "memory": "4Gi" }, "min": { "cpu": "100m", "example.com/a": 1 },
+        }] },
+    }));
+    let [item] = range.spec.limits.as_slice() else { unreachable!("one item") };
+    assert!(item.is_for_containers() && !item.is_for_pods());
+    assert_eq!(json!(item.default_limits()), json!({ "cpu": "1", "memory": "4Gi" }));
+    assert_eq!(json!(item.default_requests()), json!({ "cpu": "1", "memory": "1Gi", "example.com/a": "1" }));
+    assert_eq!(range.full_name(), "team/limits");
+}
+
+#[test]
+fn runtime_class_reads_overhead_and_scheduling() {
+    let class: RuntimeClass = read(&json!({
+        "metadata": { "name": "kata" }, "handler": "kata", "overhead": { "podFixed": { "cpu": "250m" } },
+        "scheduling": { "nodeSelector": { "runtime": "kata" }, "tolerations": [{ "key": "kata", "operator": "Exists" }] },
+    }));
+    assert_eq!(json!(class.overhead.unwrap().pod_fixed), json!({ "cpu": "250m" }));
+    let scheduling = class.scheduling.unwrap();
+    assert_eq!(
+        (scheduling.node_selector["runtime"].as_str(), scheduling.tolerations[0].key.as_str()),
+        ("kata", "kata")
+    );
 }
 
 #[test]

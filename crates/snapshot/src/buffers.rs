@@ -8,12 +8,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use api::capacitybuffer::{PRIORITY, ScalableRef};
-use api::objects::{PodTemplateSpec, pod_requests};
+use api::objects::PodTemplateSpec;
 use api::{CapacityBuffer, reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use planner::{Plan, PodShape, PodVerdict};
+use planner::{Plan, PodShape, PodVerdict, Resources};
 
+use crate::pods::admission::Admission;
 use crate::pods::ignored::IgnoredReason;
+use crate::pods::records::{NewestPods, PodOwner, Records};
 use crate::pods::selection::PodSelection;
 use crate::pods::shapes;
 use crate::{Input, SnapshotResult, millis};
@@ -183,14 +185,19 @@ pub(crate) struct BufferPods<'a> {
 }
 
 /// Resolves all of Kerf's buffers, ordered by name, and returns their states and virtual pods.
-pub(crate) fn resolve<'a>(input: &'a Input<'_>) -> (Vec<BufferState>, Vec<BufferPods<'a>>) {
+pub(crate) fn resolve<'a>(
+    input: &'a Input<'_>,
+    admission: &Admission<'_>,
+    records: &Records,
+) -> (Vec<BufferState>, Vec<BufferPods<'a>>) {
     let is_active =
         |buffer: &&&Arc<CapacityBuffer>| buffer.metadata.deletion_timestamp.is_none() && buffer.spec.is_active();
     let mut buffers: Vec<&'a CapacityBuffer> = input.buffers.iter().filter(is_active).map(|it| it.as_ref()).collect();
     buffers.sort_by_key(|buffer| full_name(&buffer.metadata));
+    let source = Source { input, admission, records };
     let (mut states, mut buffer_pods) = (Vec::new(), Vec::new());
     for buffer in buffers {
-        let resolved = resolve_one(input, buffer).map(|(size, shape)| {
+        let resolved = resolve_one(&source, buffer).map(|(size, shape)| {
             buffer_pods.push(BufferPods { buffer, shape, replicas: size.replicas });
             size
         });
@@ -199,30 +206,71 @@ pub(crate) fn resolve<'a>(input: &'a Input<'_>) -> (Vec<BufferState>, Vec<Buffer
     (states, buffer_pods)
 }
 
-fn resolve_one(input: &Input<'_>, buffer: &CapacityBuffer) -> Result<(BufferSize, PodShape), BufferError> {
+/// Objects that define the pods of buffers.
+struct Source<'a> {
+    input: &'a Input<'a>,
+    admission: &'a Admission<'a>,
+    records: &'a Records,
+}
+
+fn resolve_one(source: &Source<'_>, buffer: &CapacityBuffer) -> Result<(BufferSize, PodShape), BufferError> {
     let namespace = buffer.metadata.namespace.as_deref().unwrap_or_default();
     let spec = &buffer.spec;
-    let (template, scalable, named) = match (&spec.pod_template_ref, &spec.scalable_ref) {
+    let (shape, scalable, named) = match (&spec.pod_template_ref, &spec.scalable_ref) {
         (Some(named), _) => {
-            let found = input.pod_templates.iter().find(|it| is_named(&it.metadata, namespace, &named.name));
+            let found = source.input.pod_templates.iter().find(|it| is_named(&it.metadata, namespace, &named.name));
             let found = found.ok_or_else(|| BufferError::TemplateMissing { name: named.name.clone() })?;
-            (&found.template, None, Some(&found.metadata))
+            (source.shape_of_template(namespace, &found.template)?, None, Some(&found.metadata))
         }
         (None, Some(named)) => {
-            let (template, replicas) = workload(input, namespace, named)?;
-            (template, Some(replicas), None)
+            let (template, replicas) = workload(source.input, namespace, named)?;
+            (source.shape_of_workload(namespace, named, template)?, Some(replicas), None)
         }
         (None, None) => return Err(BufferError::NoTemplate),
     };
-    let invalid = |error: api::quantity::InvalidQuantity| BufferError::Quantity { text: error.text };
-    let requests = pod_requests(&template.spec).map_err(invalid)?;
-    let replicas = spec.desired_pods(scalable, &requests).map_err(invalid)?.ok_or(BufferError::NoSize)?;
+    let requests = shape.requests.iter().filter(|(name, _)| *name != Resources::PODS);
+    let requests = requests.map(|(name, amount)| (name.to_owned(), amount)).collect();
+    let replicas = spec.desired_pods(scalable, &requests);
+    let replicas = replicas.map_err(|error| BufferError::Quantity { text: error.text })?.ok_or(BufferError::NoSize)?;
     let size = BufferSize {
         replicas,
         pod_template: named.and_then(|template| template.name.clone()),
         pod_template_generation: named.and_then(|template| template.generation),
     };
-    Ok((size, shape(namespace, template)?))
+    Ok((size, shape))
+}
+
+impl Source<'_> {
+    /// Returns the shape of one virtual pod of a workload: that of its newest real pods, which admission and webhooks have
+    /// changed already, else that of the template.
+    fn shape_of_workload(
+        &self,
+        namespace: &str,
+        named: &ScalableRef,
+        template: &PodTemplateSpec,
+    ) -> Result<PodShape, BufferError> {
+        let owner = PodOwner { namespace, kind: &named.kind, name: &named.name, uid: None };
+        let Some(NewestPods { shape, revision }) = self.records.newest_pods(&owner) else {
+            return self.shape_of_template(namespace, template);
+        };
+        let mut labels = template.metadata.labels.clone().unwrap_or_default();
+        labels.extend(revision);
+        Ok(PodShape { labels, priority: PRIORITY, ..shape })
+    }
+
+    /// Returns the shape of one virtual pod of a template, as the API server would admit it. Volumes are ignored, because the
+    /// template's volumes belong to other pods.
+    fn shape_of_template(&self, namespace: &str, template: &PodTemplateSpec) -> Result<PodShape, BufferError> {
+        let refused = |error| BufferError::Pod { reason: IgnoredReason::Refused(error) };
+        let spec = self.admission.admit(namespace, &template.spec).map_err(refused)?;
+        let labels = template.metadata.labels.clone().unwrap_or_default();
+        let parsed = shapes::pod_shape(namespace, &labels, &spec);
+        match parsed.refusal {
+            Some(IgnoredReason::Quantity { text }) => Err(BufferError::Quantity { text }),
+            Some(reason) => Err(BufferError::Pod { reason }),
+            None => Ok(PodShape { labels, priority: PRIORITY, ..parsed.shape }),
+        }
+    }
 }
 
 /// Returns the pod template and the replicas of a workload.
@@ -247,16 +295,6 @@ fn workload<'a>(
         _ => stateful_set(),
     };
     found.ok_or_else(|| BufferError::ScalableMissing { kind: named.kind.clone(), name: named.name.clone() })
-}
-
-/// Returns the shape of one virtual pod. Volumes are ignored, because the template's volumes belong to other pods.
-fn shape(namespace: &str, template: &PodTemplateSpec) -> Result<PodShape, BufferError> {
-    let labels = template.metadata.labels.clone().unwrap_or_default();
-    let parsed = shapes::pod_shape(namespace, &labels, &template.spec);
-    match parsed.refusal {
-        Some(reason) => Err(BufferError::Pod { reason }),
-        None => Ok(PodShape { labels, priority: PRIORITY, ..parsed.shape }),
-    }
 }
 
 impl BufferPods<'_> {

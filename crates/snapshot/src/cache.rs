@@ -12,6 +12,7 @@ use crate::catalogues::reserved::Reserved;
 use crate::catalogues::{self, Catalogues};
 use crate::nodes::{CachedNode, NodeSource, TranslationContext};
 use crate::overlays::{self, Evaluation};
+use crate::pods::admission::Admission;
 use crate::pods::records::Records;
 use crate::pods::selection::PodSelection;
 use crate::pods::single_claims::SingleClaims;
@@ -51,11 +52,13 @@ impl SnapshotCache {
     /// Translates a cluster into a snapshot.
     pub fn build(&mut self, input: &Input<'_>) -> SnapshotResult {
         let mut problems = Vec::new();
-        let mut daemons = daemons::translate(input, &mut problems);
-        let (buffers, mut buffer_pods) = buffers::resolve(input);
+        let new_pods = self.update_pods(input);
+        let admission = admission(input);
+        let mut daemons = daemons::translate(input, &admission, &self.records, &mut problems);
+        let (buffers, mut buffer_pods) = buffers::resolve(input, &admission, &self.records);
         let shapes = || daemons.iter().map(|it| &it.shape).chain(buffer_pods.iter().map(|pods| &pods.shape));
         let keys = shapes().flat_map(terms::keys).map(str::to_owned).collect();
-        self.update_pods(input, keys);
+        self.complete_pods(input, new_pods, keys);
         problems.extend(self.records.annotation_problems());
         problems.extend(idle_budgets::problems(input, &self.records));
         let shapes =
@@ -98,10 +101,15 @@ impl SnapshotCache {
         Catalogues { pools: evaluation.pools.clone(), classes }
     }
 
-    fn update_pods(&mut self, input: &Input<'_>, keys: BTreeSet<String>) {
+    /// Updates the records of pods and returns those that are incomplete.
+    fn update_pods(&mut self, input: &Input<'_>) -> BTreeSet<u32> {
         self.records.update_budgets(&input.budgets);
+        self.records.refresh(&input.pods)
+    }
+
+    fn complete_pods(&mut self, input: &Input<'_>, new_pods: BTreeSet<u32>, keys: BTreeSet<String>) {
         let storage_changed = self.storage.refresh(input);
-        self.records.refresh(&input.pods, keys, &Storage::new(input), storage_changed);
+        self.records.complete_shapes(new_pods, keys, &Storage::new(input), storage_changed);
     }
 
     fn update_nodes(
@@ -169,6 +177,14 @@ impl Overlays {
             && alike(&self.overlays, &input.overlays, overlay)
             && catalogues::same(&self.classes, classes)
     }
+}
+
+fn admission<'a>(input: &Input<'a>) -> Admission<'a> {
+    Admission::new(
+        input.limit_ranges.iter().copied(),
+        input.runtime_classes.iter().copied(),
+        input.priority_classes.iter().copied(),
+    )
 }
 
 fn same_metadata(one: &ObjectMeta, other: &ObjectMeta) -> bool {

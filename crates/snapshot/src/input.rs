@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::objects::{
-    CSINode, DaemonSet, Deployment, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim, Pod,
-    PodDisruptionBudget, PodTemplate, ReplicaSet, StatefulSet, StorageClass,
+    CSINode, DaemonSet, Deployment, LimitRange, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim,
+    Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
 };
 use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
 use jiff::{SignedDuration, Timestamp};
@@ -58,6 +58,12 @@ pub struct Input<'a> {
     pub buffers: Vec<&'a Arc<CapacityBuffer>>,
     /// PodTemplates that buffers reference.
     pub pod_templates: Vec<&'a Arc<PodTemplate>>,
+    /// All LimitRanges.
+    pub limit_ranges: Vec<&'a Arc<LimitRange>>,
+    /// All RuntimeClasses.
+    pub runtime_classes: Vec<&'a Arc<RuntimeClass>>,
+    /// All PriorityClasses.
+    pub priority_classes: Vec<&'a Arc<PriorityClass>>,
     /// Deployments that buffers reference.
     pub deployments: Vec<&'a Arc<Deployment>>,
     /// ReplicaSets that buffers reference.
@@ -143,6 +149,9 @@ impl Input<'_> {
             overlays: Vec::new(),
             buffers: Vec::new(),
             pod_templates: Vec::new(),
+            limit_ranges: Vec::new(),
+            runtime_classes: Vec::new(),
+            priority_classes: Vec::new(),
             deployments: Vec::new(),
             replica_sets: Vec::new(),
             stateful_sets: Vec::new(),

@@ -28,6 +28,7 @@ pub use cache::SnapshotCache;
 pub use input::{Delays, FailedReplacements, Input, Settings};
 pub use nodes::{node_usage, sizing, unhealthy};
 pub use overlays::{Overlaid, OverlayError, OverlayVerdict};
+pub use pods::admission::{Admission, AdmissionError, Bound, BoundViolation, MissingClass, Violated};
 pub use pods::ignored::{Ignored, IgnoredReason, VolumeError};
 pub use pools::packing_rules;
 pub use problem::{Problem, Subject, UsageError, ineffective_in_class, ineffective_in_overlay, ineffective_in_pool};

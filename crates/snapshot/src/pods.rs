@@ -1,5 +1,6 @@
 //! Pods: their shapes, records of all pods, and the selection of pods that need a node.
 
+pub(crate) mod admission;
 pub(crate) mod annotations;
 pub(crate) mod capacity_splits;
 pub(crate) mod daemons;

@@ -1,12 +1,16 @@
 //! Tests of the translation of manifests into the planner's snapshot: one row or one small cluster for each rule.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
+#[path = "translation/admission.rs"]
+mod admission;
 #[path = "translation/buffers.rs"]
 mod buffers;
 #[path = "translation/cache.rs"]
 mod cache;
 #[path = "translation/delays.rs"]
 mod delays;
+#[path = "translation/daemons.rs"]
+mod daemons;
 #[path = "translation/disruption.rs"]
 mod disruption;
 #[path = "translation/faults.rs"]
@@ -208,31 +212,6 @@ fn consolidate_after_is_none_when_never_or_invalid() {
 }
 
 #[test]
-fn daemons_have_tolerations_of_the_daemonset_controller() {
-    let template = json!({"spec": {
-        "containers": [{"name": "main", "resources": {"limits": {"cpu": "200m"}}}],
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
-            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}],
-             "matchExpressions": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}]},
-        ]}}},
-    }});
-    let set = |name: &str, template: Value| json!({"metadata": {"name": name, "namespace": "kube-system"}, "spec": {"template": template}});
-    let broken = json!({"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "x"}}}]}});
-    let daemon_sets = vec![set("cni", template), set("broken", broken)];
-    let built = Cluster { daemon_sets, ..Cluster::default() }.build();
-    let [daemon] = built.snapshot.daemons.as_slice() else { unreachable!("one DaemonSet can be read") };
-    assert_eq!((daemon.name.as_str(), daemon.shape.requests.get(Resources::CPU)), ("kube-system/cni", 200));
-    assert_eq!(daemon.shape.affinity, [vec![Requirement::new(api::label::ARCH, Operator::In, ["arm64"])]]);
-    let not_ready = planner::Taint {
-        key: api::taint::NOT_READY.to_owned(),
-        value: String::new(),
-        effect: planner::Effect::NoExecute,
-    };
-    assert!(daemon.shape.tolerations.iter().any(|it| it.tolerates(&not_ready)));
-    assert!(matches!(built.problems.as_slice(), [Problem::Daemon { name, .. }] if name == "kube-system/broken"));
-}
-
-#[test]
 fn plan_launches_nothing_when_claims_are_in_flight() {
     let pods: Vec<Value> = (1..=5).map(|number| pending(&format!("inflate-{number}"), "1", json!({}))).collect();
     let first = Cluster { pods: pods.clone(), pools: vec![pool("default", json!({}))], ..Cluster::default() };
@@ -281,20 +260,6 @@ fn ignored_reason_is_a_plain_sentence() {
     assert!(!opted_out.deserves_event() && volume.deserves_event());
     let expected_text = "volume claim default/data has storage class fast, which does not exist: create it";
     assert_eq!(volume.reason.to_string(), expected_text);
-}
-
-#[test]
-fn daemons_ignore_requirements_on_initialization_labels() {
-    let mut affinity = expression("karpenter.sh/initialized", "Exists", json!([]));
-    affinity["nodeSelector"] = json!({"karpenter.sh/registered": "true", "team": "a"});
-    let spec = merged(affinity, json!({"containers": [{"name": "main"}]}));
-    let set = json!({
-        "metadata": {"name": "cni", "namespace": "kube-system"}, "spec": {"selector": {}, "template": {"spec": spec}},
-    });
-    let built = Cluster { daemon_sets: vec![set], ..Cluster::default() }.build();
-    let [daemon] = built.snapshot.daemons.as_slice() else { unreachable!("{:?}", built.problems) };
-    assert_eq!(daemon.shape.selector, [Requirement::new("team", Operator::In, ["a"])]);
-    assert_eq!(daemon.shape.affinity, [vec![]]);
 }
 
 #[test]

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use api::objects::{
-    CSINode, DaemonSet, Deployment, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim, Pod,
-    PodDisruptionBudget, PodTemplate, ReplicaSet, StatefulSet, StorageClass, VolumeAttachment,
+    CSINode, DaemonSet, Deployment, LimitRange, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim,
+    Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
+    VolumeAttachment,
 };
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use cloud::Cloud;
@@ -236,6 +237,9 @@ fn complete(index: &mut Index) -> Triggers {
     index.do_without::<StorageClass>();
     index.do_without::<CSINode>();
     index.do_without::<Namespace>();
+    index.do_without::<LimitRange>();
+    index.do_without::<RuntimeClass>();
+    index.do_without::<PriorityClass>();
     index.do_without::<NodeReport>();
     index.do_without::<NodeOverlay>();
     index.do_without::<CapacityBuffer>();

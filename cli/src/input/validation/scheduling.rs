@@ -8,13 +8,16 @@ use crate::input::kinds::Kind;
 use crate::input::raw::Raw;
 
 /// Names of maps from resource names to amounts, at any path.
-const AMOUNTS: [&str; 7] =
-    ["requests", "limits", "capacity", "allocatable", "overhead", "kubeReserved", "systemReserved"];
+const AMOUNTS: [&str; 8] =
+    ["requests", "limits", "capacity", "allocatable", "overhead", "podFixed", "kubeReserved", "systemReserved"];
+/// Further such names in a LimitRange.
+const LIMIT_RANGE_AMOUNTS: [&str; 5] = ["default", "defaultRequest", "min", "max", "maxLimitRequestRatio"];
 /// Lists whose items need a topology key, if they are pod affinity terms.
 const TERMS: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 /// Rules for the fields of list items: list, field, required or not, permitted values.
-const FIELDS: [(&str, &str, bool, Allowed); 13] = [
+const FIELDS: [(&str, &str, bool, Allowed); 14] = [
+    ("limits", "type", true, Allowed::OneOf(&["Container", "Pod", "PersistentVolumeClaim"])),
     ("topologySpreadConstraints", "maxSkew", true, Allowed::From(1)),
     ("topologySpreadConstraints", "minDomains", false, Allowed::From(1)),
     ("topologySpreadConstraints", "topologyKey", true, Allowed::Text),
@@ -68,7 +71,11 @@ impl Allowed {
 /// Returns all fields that the API server would reject.
 pub(in crate::input) fn faults(raw: &Raw) -> Vec<InputError> {
     let mut faults: Vec<InputError> = without_template(raw).into_iter().collect();
-    for part in ["spec", "template", "status"] {
+    let parts: &[&str] = match raw.kind {
+        Kind::RuntimeClass => &["overhead", "scheduling"],
+        _ => &["spec", "template", "status"],
+    };
+    for part in parts {
         walk(raw, &raw.value[part], part, &mut faults);
     }
     faults
@@ -92,7 +99,7 @@ fn walk(raw: &Raw, value: &Value, path: &str, faults: &mut Vec<InputError>) {
             for (name, inner) in fields {
                 let path = format!("{path}.{name}");
                 match inner {
-                    Value::Object(amounts) if AMOUNTS.contains(&name.as_str()) => check(raw, amounts, &path, faults),
+                    Value::Object(amounts) if has_amounts(raw.kind, name) => check(raw, amounts, &path, faults),
                     Value::Array(items) => list(raw, name, items, &path, faults),
                     inner => walk(raw, inner, &path, faults),
                 }
@@ -117,6 +124,11 @@ fn list(raw: &Raw, name: &str, items: &[Value], path: &str, faults: &mut Vec<Inp
         }
         walk(raw, item, &path, faults);
     }
+}
+
+/// Reports whether a field is a map from resource names to amounts.
+fn has_amounts(kind: Kind, name: &str) -> bool {
+    AMOUNTS.contains(&name) || kind == Kind::LimitRange && LIMIT_RANGE_AMOUNTS.contains(&name)
 }
 
 /// Validates that amounts are quantities and not negative.

@@ -3,8 +3,10 @@
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate};
+use k8s_openapi::api::core::v1::{LimitRange, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate};
+use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::StorageClass;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -30,6 +32,9 @@ pub(super) fn unknown_fields(raw: &Raw) -> Vec<String> {
         Kind::PodDisruptionBudget => known::<PodDisruptionBudget>(&written),
         Kind::PersistentVolumeClaim => known::<PersistentVolumeClaim>(&written),
         Kind::PersistentVolume => known::<PersistentVolume>(&written),
+        Kind::LimitRange => known::<LimitRange>(&written),
+        Kind::RuntimeClass => known::<RuntimeClass>(&written),
+        Kind::PriorityClass => known::<PriorityClass>(&written),
         Kind::StorageClass => known::<StorageClass>(&written),
         _ => None,
     };
@@ -55,11 +60,24 @@ fn with_quantities(value: &Value) -> Value {
 }
 
 fn with_texts(name: &str, value: &Value) -> Value {
-    const AMOUNTS: [&str; 4] = ["requests", "limits", "capacity", "overhead"];
-    let text = |amount: &Value| if amount.is_number() { Value::String(amount.to_string()) } else { amount.clone() };
+    const AMOUNTS: [&str; 10] = [
+        "requests",
+        "limits",
+        "capacity",
+        "overhead",
+        "podFixed",
+        "default",
+        "defaultRequest",
+        "min",
+        "max",
+        "maxLimitRequestRatio",
+    ];
+    let text = |name: &String, amount: &Value| {
+        if amount.is_number() { Value::String(amount.to_string()) } else { with_texts(name, amount) }
+    };
     match value {
         Value::Object(amounts) if AMOUNTS.contains(&name) => {
-            amounts.iter().map(|(resource, amount)| (resource.clone(), text(amount))).collect()
+            amounts.iter().map(|(resource, amount)| (resource.clone(), text(resource, amount))).collect()
         }
         other => with_quantities(other),
     }

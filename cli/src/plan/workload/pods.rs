@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use api::objects::{Pod, PodCondition, PodStatus, PodTemplateSpec, PriorityClass, priority_of};
+use api::objects::{Pod, PodCondition, PodStatus, PodTemplateSpec};
 use api::{condition, reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use snapshot::{Admission, Ignored, IgnoredReason, MissingClass};
+
+use super::Expansion;
 
 /// Reason of pods that wait for their scheduling gates.
 const GATED: &str = "SchedulingGated";
@@ -52,23 +55,39 @@ pub(super) fn pod_from_template(owner: &Owner<'_>, template: &PodTemplateSpec, n
     }
 }
 
-/// Adds the fields that the API server and kube-scheduler would have written into new pods. Returns warnings.
-pub(super) fn complete(pods: &mut [Arc<Pod>], classes: &[Arc<PriorityClass>]) -> Vec<String> {
-    let mut warnings = Vec::new();
+/// Adds the fields that the API server and kube-scheduler would have written into new pods.
+pub(super) fn complete(pods: &mut [Arc<Pod>], admission: &Admission<'_>) -> Expansion {
+    let mut expansion = Expansion::default();
     for pod in pods.iter_mut().map(Arc::make_mut) {
-        let full_name = format!("{}/{}", pod.namespace(), pod.name());
-        pod.metadata.uid.get_or_insert_with(|| full_name.clone());
-        if pod.spec.priority.is_none() {
-            let class = &pod.spec.priority_class_name;
-            let priority = priority_of(class, classes.iter().map(AsRef::as_ref));
-            if priority.is_none() {
-                warnings.push(format!("PriorityClass {class} is not in the input, its pods have priority 0"));
+        let name = format!("{}/{}", pod.namespace(), pod.name());
+        let is_new = is_new(pod);
+        let uid = pod.metadata.uid.get_or_insert_with(|| name.clone()).clone();
+        if is_new {
+            expansion.warnings.extend(admission.missing_classes(&pod.spec).iter().map(ToString::to_string));
+            match admission.admit(pod.namespace(), &pod.spec) {
+                Ok(spec) => pod.spec = spec,
+                Err(error) => {
+                    expansion.refused.push(Ignored { pod: name, uid, reason: IgnoredReason::Refused(error) });
+                }
             }
-            pod.spec.priority = Some(priority.unwrap_or_default());
+        }
+        if pod.spec.priority.is_none() {
+            let priority = admission.priority(&pod.spec);
+            if priority.is_none() {
+                let class = MissingClass::Priority(pod.spec.priority_class_name.clone());
+                expansion.warnings.push(class.to_string());
+            }
+            pod.spec.priority = Some(priority.unwrap_or_default().value);
         }
         mark_unschedulable(pod);
     }
-    warnings
+    expansion
+}
+
+/// Reports whether the pod has not been through an API server, which writes each of these fields.
+fn is_new(pod: &Pod) -> bool {
+    let ObjectMeta { uid, creation_timestamp, .. } = &pod.metadata;
+    uid.is_none() && creation_timestamp.is_none() && !pod.is_bound() && pod.status == PodStatus::default()
 }
 
 /// Adds kube-scheduler's condition to a pod without one: unschedulable, or gated by its scheduling gates.

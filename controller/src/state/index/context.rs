@@ -1,10 +1,10 @@
-//! Kinds that pods refer to or that only plans depend on: volumes and their classes, namespaces, NodeOverlays, CapacityBuffers
-//! and the sources of buffers.
+//! Kinds that pods refer to or that only plans depend on: volumes and their classes, namespaces, the objects of admission,
+//! NodeOverlays, CapacityBuffers and the sources of buffers.
 
 use api::annotation;
 use api::objects::{
-    CSINode, Deployment, Namespace, NodeReport, PersistentVolume, PersistentVolumeClaim, PodTemplate, PodTemplateSpec,
-    ReplicaSet, StatefulSet, StorageClass,
+    CSINode, Deployment, LimitRange, Namespace, NodeReport, PersistentVolume, PersistentVolumeClaim, PodTemplate,
+    PodTemplateSpec, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
 };
 use api::{CapacityBuffer, NodeOverlay};
 use kube::Resource;
@@ -116,6 +116,32 @@ impl Indexed for Namespace {
         if labels(before) == labels(after) { Triggers::default() } else { plan_for_waiting(index) }
     }
 }
+
+/// Implements a kind that changes pods when the API server admits them. Plans apply the kind to pods that do not exist yet: of
+/// DaemonSets, which count where pods are pending, and of CapacityBuffers.
+macro_rules! read_by_admission {
+    ($kind:ident, $table:ident) => {
+        impl Indexed for $kind {
+            table!($table);
+
+            fn slim(&mut self) {
+                keep_annotations(&mut self.metadata, |_| false);
+                self.metadata.labels = None;
+            }
+
+            fn consequences(index: &Index, _: Option<&Self>, _: Option<&Self>) -> Triggers {
+                let mut triggers = plan_for_waiting(index);
+                let buffers = index.buffers.keys().map(|key| PlanTrigger::New(format!("capacitybuffer/{key}")));
+                triggers.plan.extend(buffers);
+                triggers
+            }
+        }
+    };
+}
+
+read_by_admission!(LimitRange, limit_ranges);
+read_by_admission!(RuntimeClass, runtime_classes);
+read_by_admission!(PriorityClass, priority_classes);
 
 impl Indexed for NodeOverlay {
     table!(overlays);

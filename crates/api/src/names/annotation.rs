@@ -112,6 +112,9 @@ pub const SPOT_SHARE: &str = "kerf.sh/spot-share";
 /// Annotation of a pod, set by kubelet for a pod from a manifest on the node.
 pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 
+/// Annotation of a DaemonSet, set by the API server: the generation of its pod template.
+pub const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
 /// Annotation of a pod: a number. Of the pods of a ReplicaSet those with the lower number are deleted first.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 

@@ -37,6 +37,10 @@ pub const OS: &str = "kubernetes.io/os";
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 /// Label of a Deployment's pod: the ReplicaSet that created it.
 pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
+/// Label of a DaemonSet's or StatefulSet's pod: the revision of the template from which it was created.
+pub const CONTROLLER_REVISION_HASH: &str = "controller-revision-hash";
+/// Label of a DaemonSet's pod: the generation of the template, see [`super::annotation::TEMPLATE_GENERATION`].
+pub const POD_TEMPLATE_GENERATION: &str = "pod-template-generation";
 /// Windows build, for example `10.0.20348`.
 pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
 

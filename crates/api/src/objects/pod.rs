@@ -13,6 +13,7 @@ use container::{Container, ContainerStatus, HostPort, ResourceRequirements};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube_derive::Resource;
+use priority::PreemptionPolicy;
 use serde::{Deserialize, Serialize};
 
 use super::ResourceList;
@@ -84,6 +85,12 @@ pub struct PodSpec {
     /// Name of the PriorityClass.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub priority_class_name: String,
+    /// Permission of the pod to preempt others. `None`: the scheduler's default, `PreemptLowerPriority`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preemption_policy: Option<PreemptionPolicy>,
+    /// Name of the RuntimeClass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runtime_class_name: Option<Box<str>>,
     /// Grace period of the pod's termination, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub termination_grace_period_seconds: Option<i64>,

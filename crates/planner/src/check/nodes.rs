@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Node, Plan, PodShape, Resources, Snapshot, Stage};
+use crate::{Daemon, Node, Plan, PodShape, Resources, Snapshot, Stage};
 
 use super::in_flight_node::InFlightNode;
 use super::labels::{first_untolerated, missing_resources};
@@ -64,35 +64,34 @@ impl<'a> ReceivingNode<'a> {
             let fulfils = meets_requirements(node, self.in_flight_node, shape);
             findings.expect(fulfils, subject, || format!("pod {} wants other labels", pod.name));
         }
-        let daemons: Vec<&PodShape> = self.daemons().collect();
+        let daemons: Vec<&Daemon> = self.daemons().collect();
         self.capacity(&daemons, findings);
-        let residents: Vec<&PodShape> = node.pods.iter().map(|pod| pod.shape.as_ref()).chain(daemons).collect();
+        let daemon_shapes = daemons.iter().map(|daemon| &daemon.shape);
+        let residents: Vec<&PodShape> = node.pods.iter().map(|pod| pod.shape.as_ref()).chain(daemon_shapes).collect();
         self.assigned.ports(&residents, findings);
         self.assigned.attachments(Some(node), &node.attach_limits, "", findings);
     }
 
     /// Returns DaemonSets whose pods certainly run there, now or later; for those that a claim may still attract, the solver is
     /// responsible.
-    fn daemons(&self) -> impl Iterator<Item = &'a PodShape> {
-        let shapes = self.snapshot.daemons.iter().map(|daemon| &daemon.shape).enumerate();
+    fn daemons(&self) -> impl Iterator<Item = &'a Daemon> {
         let values = |key: &str| domains(self.node, self.in_flight_node, key);
-        let comes = move |(position, shape): &(usize, &PodShape)| {
+        let comes = move |(position, Daemon { shape, .. }): &(usize, &Daemon)| {
             first_untolerated(&self.node.taints, &shape.tolerations).is_none()
                 && meets_requirements(self.node, self.in_flight_node, shape)
                 && (is_running(self.node, shape) || !self.excluded_daemons.contains(*position, values))
         };
-        shapes.filter(comes).map(|(_, shape)| shape)
+        self.snapshot.daemons.iter().enumerate().filter(comes).map(|(_, daemon)| daemon)
     }
 
-    fn capacity(&self, daemons: &[&PodShape], findings: &mut Findings) {
+    fn capacity(&self, daemons: &[&Daemon], findings: &mut Findings) {
         let requests = |pod: &usize| &self.snapshot.shapes[self.snapshot.pods[*pod].shape].requests;
-        let mut expected = Resources::default();
-        daemons.iter().for_each(|shape| expected.add(&shape.requests));
         let mut wanted = self.node.used.clone();
         self.assigned.pods.iter().for_each(|pod| wanted.add(requests(pod)));
-        for (name, amount) in expected.iter() {
-            let missing = (amount - self.node.daemon_used.get(name)).max(0);
-            wanted.add(&Resources::from_iter([(name, missing)]));
+        for Daemon { name, shape } in daemons {
+            let there = |resource: &str| self.node.daemon_used.get(name).map_or(0, |there| there.get(resource));
+            let missing = shape.requests.iter().map(|(resource, amount)| (resource, amount - there(resource)));
+            wanted.add(&missing.filter(|(_, amount)| *amount > 0).collect());
         }
         // Present pods may exceed the node without a fault of the plan; only requested resources count.
         let requested = |resource: &str| self.assigned.pods.iter().any(|pod| requests(pod).get(resource) > 0);

@@ -67,8 +67,8 @@ pub struct Node {
     pub allocatable: Resources,
     /// Requests of its bound pods (`pods` counts them), DaemonSet pods included.
     pub used: Resources,
-    /// Part of `used` for DaemonSet pods.
-    pub daemon_used: Resources,
+    /// Part of `used` for DaemonSet pods, by the DaemonSet's `namespace/name`.
+    pub daemon_used: BTreeMap<String, Resources>,
     /// Bound pods, DaemonSet and static pods included.
     pub pods: Vec<BoundPod>,
     /// Maximum number of volumes that it can attach, by CSI driver; a driver without an entry is unlimited.

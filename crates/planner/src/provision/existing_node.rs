@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::utilization_limit::UtilizationLimit;
-use crate::{HostPort, Node, Offer, Overload, Pod, Requirements, Size, Snapshot, Stage, ValueSet};
+use crate::{Daemon, HostPort, Node, Offer, Overload, Pod, Requirements, Size, Snapshot, Stage, ValueSet};
 
 use super::Attempt;
 use super::capacity::pool_template;
 use super::capacity::pool_template::{DaemonDemand, NodeOutline};
 use super::daemon_overhead::DaemonOverhead;
-use super::demand::dimensions::{Amounts, Dimensions, add, fits, times};
+use super::demand::dimensions::{Amounts, Dimensions, fits, times};
 use super::demand::requirement_sets::{ClassId, DemandClass, RequirementSets};
 use super::demand::{Attached, Demand, PreferenceLevel, asked, attach};
 use super::topology::{Domain, KeyId, Spot, Stand, Topology};
@@ -374,7 +374,8 @@ impl<'a> ExistingNode<'a> {
         }
     }
 
-    /// Reserves capacity for DaemonSet pods that do not run yet. More DaemonSet pods than expected change nothing.
+    /// Reserves capacity for DaemonSet pods that do not run yet, or that request more when they are created again. A DaemonSet
+    /// with more than its expected requests leaves nothing to another one.
     fn expect_daemons<'d>(
         &mut self,
         left: &mut Amounts,
@@ -385,17 +386,12 @@ impl<'a> ExistingNode<'a> {
         'a: 'd,
     {
         let coming: Vec<&DaemonDemand<'a>> = daemons.filter(|demand| self.expects(snapshot, demand)).collect();
-        if coming.is_empty() {
-            return;
+        for Daemon { name, shape } in coming.iter().map(|demand| demand.daemon) {
+            self.ports.extend(shape.ports.iter().cloned());
+            let mut missing = shape.requests.clone();
+            self.node.daemon_used.get(name).iter().for_each(|there| missing.subtract(there));
+            left.iter_mut().zip(dimensions.amounts(&missing)).for_each(|(left, missing)| *left -= missing.max(0));
         }
-        let mut expected = dimensions.amounts(&crate::Resources::default());
-        for demand in coming {
-            add(&mut expected, &dimensions.amounts(&demand.daemon.shape.requests), 1);
-            self.ports.extend(demand.daemon.shape.ports.iter().cloned());
-        }
-        let there = dimensions.amounts(&self.node.daemon_used);
-        let missing = expected.iter().zip(&there).map(|(expected, there)| (expected - there).max(0));
-        left.iter_mut().zip(missing).for_each(|(left, missing)| *left -= missing);
     }
 
     fn expects(&self, snapshot: &'a Snapshot, demand: &DaemonDemand<'a>) -> bool {

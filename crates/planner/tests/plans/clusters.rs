@@ -299,8 +299,8 @@ fn add_node(snapshot: &mut Snapshot, name: &str, draft: &Draft) {
         node.pods = vec![pod];
     }
     if draft.daemon_used {
-        node.daemon_used = amounts(100, 1, 1);
-        node.used.add(&node.daemon_used);
+        node.used.add(&amounts(100, 1, 1));
+        node.daemon_used = [("daemon-0".to_owned(), amounts(100, 1, 1))].into();
     }
     snapshot.nodes.push(Arc::new(node));
 }

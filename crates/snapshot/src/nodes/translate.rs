@@ -139,17 +139,22 @@ fn drifted(machine: &NodeSource<'_>) -> Option<Drifted> {
     Some(Drifted { since: millis(found.last_transition_time.0), reason: found.reason.clone() })
 }
 
-/// Returns the requests of all pods on the node, and the part of DaemonSet pods.
-fn requests(machine: &NodeSource<'_>, pods: &[&Record], problems: &mut Vec<Problem>) -> (Resources, Resources) {
+/// Returns the requests of all pods on the node, and the part of each DaemonSet.
+fn requests(
+    machine: &NodeSource<'_>,
+    pods: &[&Record],
+    problems: &mut Vec<Problem>,
+) -> (Resources, BTreeMap<String, Resources>) {
     let mut used = Resources::default();
-    let mut daemon_used = Resources::default();
+    let mut daemon_used: BTreeMap<String, Resources> = BTreeMap::new();
     for record in pods {
         if record.has_invalid_request() {
             problems.push(Problem::BoundPod { pod: full_name(&record.pod), node: machine.name().to_owned() });
         }
         used.add(record.taken());
-        if record.pod.is_daemon() {
-            daemon_used.add(record.taken());
+        if let Some(owner) = record.pod.controller().filter(|_| record.pod.is_daemon()) {
+            let name = format!("{}/{}", record.pod.namespace(), owner.name);
+            daemon_used.entry(name).or_default().add(record.taken());
         }
     }
     (used, daemon_used)

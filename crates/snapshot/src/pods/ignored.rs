@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::pods::admission::AdmissionError;
+
 /// A pod that is not part of the snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ignored {
@@ -51,6 +53,8 @@ pub enum IgnoredReason {
         /// Text of the quantity.
         text: String,
     },
+    /// The API server refuses the pod, so it never exists.
+    Refused(AdmissionError),
     /// The node affinity uses `matchFields`.
     MatchFields,
     /// A `Gt` or `Lt` requirement does not have exactly one integer.
@@ -183,6 +187,7 @@ impl fmt::Display for IgnoredReason {
                 out.write_str("ResourceClaims are not supported: request an extended resource instead")
             }
             Self::Quantity { text } => write!(out, "invalid request {text:?}: not a quantity"),
+            Self::Refused(error) => write!(out, "the API server refuses it: {error}"),
             Self::MatchFields => out.write_str("its node affinity uses matchFields, which no new node can satisfy"),
             Self::Comparison { key } => write!(out, "its requirement on label {key} needs exactly one integer"),
             Self::Values { key } => {

@@ -7,6 +7,7 @@
 
 mod disruption_intervals;
 mod list_diff;
+mod owned_pods;
 mod pdb_index;
 mod replica_sets;
 mod shape_interner;
@@ -25,6 +26,8 @@ use super::{annotations, capacity_splits, shapes};
 use crate::Problem;
 use disruption_intervals::DisruptionIntervals;
 use list_diff::TrackedList;
+use owned_pods::OwnedPods;
+pub(crate) use owned_pods::{NewestPods, PodOwner, raise};
 use pdb_index::PdbIndex;
 use replica_sets::ReplicaSetPods;
 use shape_interner::ShapeInterner;
@@ -60,6 +63,11 @@ impl Record {
         self.taken.as_deref().unwrap_or(&self.shape.requests)
     }
 
+    /// Reports whether the shape shows what admission makes of the template of the pod's workload.
+    fn shows_admission(&self) -> bool {
+        !self.pod.is_terminal() && self.shape_error.is_none()
+    }
+
     /// Reports whether a request could not be parsed, so that the shape requests too little.
     pub(crate) fn has_invalid_request(&self) -> bool {
         matches!(self.shape_error.as_deref(), Some(IgnoredReason::Quantity { .. }))
@@ -86,6 +94,7 @@ pub(crate) struct Records {
     with_volumes: BTreeSet<u32>,
     pdbs: PdbIndex,
     replica_sets: ReplicaSetPods,
+    owned: OwnedPods,
     disruption_intervals: DisruptionIntervals,
     /// Annotation problems, which few pods have.
     annotation_problems: BTreeMap<u32, Vec<Problem>>,
@@ -131,27 +140,36 @@ impl Records {
         self.disruption_intervals.ends_by_workload()
     }
 
-    /// Updates the records to a list of pods. `keys` are labels that selectors of other objects use. `storage_changed` is true
-    /// if claims, volumes or classes changed since the last update.
-    pub(crate) fn refresh(
-        &mut self,
-        pods: &[&Arc<Pod>],
-        keys: BTreeSet<String>,
-        storage: &Storage<'_>,
-        storage_changed: bool,
-    ) {
+    /// Updates the records to a list of pods, except for those parts of shapes that depend on other objects. Returns the new
+    /// records, for [`Records::complete_shapes`].
+    pub(crate) fn refresh(&mut self, pods: &[&Arc<Pod>]) -> BTreeSet<u32> {
         let change = self.list.compare(pods);
         for id in change.gone {
             self.remove(id);
         }
-        let mut incomplete = if storage_changed { self.with_volumes.clone() } else { BTreeSet::new() };
+        let mut new = BTreeSet::new();
         for position in change.new {
             let pod = pods[position];
             let id = self.insert(pod);
             self.list.assign(position, id);
-            incomplete.insert(id);
+            new.insert(id);
         }
-        let mut keys = keys;
+        new
+    }
+
+    /// Completes the shapes of new records, and of others where necessary. `keys` are labels that selectors of other objects
+    /// use. `storage_changed` is true if claims, volumes or classes changed since the last update.
+    pub(crate) fn complete_shapes(
+        &mut self,
+        new: BTreeSet<u32>,
+        mut keys: BTreeSet<String>,
+        storage: &Storage<'_>,
+        storage_changed: bool,
+    ) {
+        let mut incomplete = new;
+        if storage_changed {
+            incomplete.extend(&self.with_volumes);
+        }
         self.shapes.collect_keys(&mut keys);
         if keys == self.selector_keys {
             incomplete.into_iter().for_each(|id| self.complete_shape(id, storage));
@@ -161,6 +179,11 @@ impl Records {
                 .filter_map(|id| u32::try_from(id).ok())
                 .for_each(|id| self.complete_shape(id, storage));
         }
+    }
+
+    /// Returns the pods of the newest revision of a workload, if it has any.
+    pub(crate) fn newest_pods(&self, owner: &PodOwner<'_>) -> Option<NewestPods> {
+        self.owned.newest(owner)
     }
 
     /// Returns those of the labels that any selector uses.
@@ -234,6 +257,9 @@ impl Records {
             shape_error: parsed.refusal.map(Box::new),
             volume_error: None,
         };
+        if record.shows_admission() {
+            self.owned.add(pod, &record.base_shape);
+        }
         let id = self.store(record);
         self.annotation_problems.extend((!problems.is_empty()).then_some((id, problems)));
         self.index_by_node(id, pod);
@@ -277,6 +303,9 @@ impl Records {
         let node = &record.pod.spec.node_name;
         if self.bound.get_mut(node).is_some_and(|group| group.members.remove(&id)) {
             self.mark_changed(node);
+        }
+        if record.shows_admission() {
+            self.owned.remove(&record.pod, &record.base_shape);
         }
         self.disruption_intervals.remove(id, &record.pod);
         let left = self.replica_sets.remove(id, &record.pod);

@@ -33,12 +33,26 @@ pub(crate) fn pod_shape(namespace: &str, labels: &Labels, spec: &PodSpec) -> Par
 /// Returns the shape of a DaemonSet's pod. Requirements on fields (the node's name) are set by the DaemonSet controller and
 /// ignored.
 pub(crate) fn daemon_shape(namespace: &str, labels: &Labels, spec: &PodSpec) -> ParsedShape {
+    let (affinity, refusal) = match daemon_affinity(spec) {
+        Ok(affinity) => (affinity, None),
+        Err(reason) => (Vec::new(), Some(reason)),
+    };
+    translate(namespace, labels, spec, affinity, refusal)
+}
+
+/// Returns the required node affinity of a DaemonSet's pod, without requirements on fields.
+///
+/// # Errors
+/// Returns an error if a requirement is invalid.
+pub(crate) fn daemon_affinity(spec: &PodSpec) -> Result<Vec<Vec<Requirement>>, IgnoredReason> {
+    if let Some(reason) = required(spec).flat_map(|term| &term.match_expressions).find_map(requirements::error) {
+        return Err(reason);
+    }
     let all: Vec<Vec<Requirement>> =
         required(spec).map(|term| term.match_expressions.iter().map(requirements::convert).collect()).collect();
     // A term with only a node name holds on every node, and one term is enough.
     let everywhere = all.iter().any(Vec::is_empty);
-    let refusal = required(spec).flat_map(|term| &term.match_expressions).find_map(requirements::error);
-    translate(namespace, labels, spec, if everywhere { Vec::new() } else { all }, refusal)
+    Ok(if everywhere { Vec::new() } else { all })
 }
 
 fn required(spec: &PodSpec) -> impl Iterator<Item = &NodeSelectorTerm> {

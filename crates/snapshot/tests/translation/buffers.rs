@@ -4,7 +4,7 @@ use planner::plan;
 use serde_json::{Value, json};
 use snapshot::{Provisioning, SnapshotResult, provisioning};
 
-use crate::objects::{Cluster, machine, merged, pending, pool};
+use crate::objects::{Cluster, machine, merged, pending, pool, running};
 
 fn buffer(name: &str, spec: Value) -> Value {
     json!({
@@ -139,4 +139,39 @@ fn buffer_pods_keep_labels_that_selectors_of_pods_use() {
     let snapshot = cluster.build().snapshot;
     let buffer_pod = snapshot.pods.iter().find(|pod| pod.buffer.is_some()).unwrap();
     assert_eq!(snapshot.shapes[buffer_pod.shape].labels, [("app".to_owned(), "room".to_owned())].into());
+}
+
+#[test]
+fn buffer_pods_equal_the_newest_real_pods_of_a_workload() {
+    let of = |name: &str, cpu: &str, workload: &str, hash: &str, hour: u8| {
+        let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("{workload}-{hash}"), "uid": hash, "controller": true});
+        let created = format!("2026-01-01T{hour:02}:00:00Z");
+        let labels = json!({"app": "room", "pod-template-hash": hash});
+        running(name, "n1", cpu, json!({"labels": labels, "ownerReferences": [owner], "creationTimestamp": created}))
+    };
+    let mut cluster = cluster(json!({"scalableRef": {"kind": "Deployment", "name": "web"}, "limits": {"cpu": "8"}}));
+    cluster.pods =
+        vec![of("a", "2", "web", "7d9", 11), of("b", "9", "web", "5f4", 10), of("c", "9", "web-api", "7d9", 11)];
+    let built = cluster.build();
+    assert_eq!(pods(&built).len(), 4);
+    assert_eq!(built.snapshot.shapes[0].requests.get(planner::Resources::CPU), 2000);
+    cluster.pods = Vec::new();
+    assert_eq!(pods(&cluster.build()).len(), 8, "the template requests one CPU");
+}
+
+#[test]
+fn buffer_pods_are_admitted_as_the_api_server_would() {
+    let mut cluster = cluster(json!({"podTemplateRef": {"name": "small"}, "limits": {"cpu": "4"}}));
+    cluster.pod_templates = vec![template("small", json!({"runtimeClassName": "kata"}))];
+    cluster.runtime_classes = vec![json!({
+        "metadata": {"name": "kata"}, "overhead": {"podFixed": {"cpu": "1"}},
+        "scheduling": {"nodeSelector": {"runtime": "kata"}},
+    })];
+    let built = cluster.build();
+    assert_eq!((pods(&built).len(), built.snapshot.shapes[0].selector[0].key.as_str()), (2, "runtime"));
+    let bounds = json!([{"type": "Container", "max": {"cpu": "500m"}}]);
+    cluster.limit_ranges =
+        vec![json!({"metadata": {"name": "low", "namespace": "default"}, "spec": {"limits": bounds}})];
+    let error = cluster.build().buffers[0].resolved.clone().unwrap_err().to_string();
+    assert!(error.contains("LimitRange default/low") && error.contains("request is 1"), "{error}");
 }

@@ -31,7 +31,8 @@ fn node_has_its_own_values_when_initialized() {
     assert_eq!((node.stage, node.leaving.as_ref(), node.unschedulable), (Stage::Initialized, None, false));
     assert_eq!(node.allocatable.get(Resources::CPU), 3900);
     assert_eq!((node.used.get(Resources::CPU), node.used.get(Resources::PODS)), (1200, 2));
-    assert_eq!((node.daemon_used.get(Resources::CPU), node.daemon_used.get(Resources::PODS)), (200, 1));
+    let of_daemon = &node.daemon_used["default/owner"];
+    assert_eq!((of_daemon.get(Resources::CPU), of_daemon.get(Resources::PODS)), (200, 1));
     let pods: Vec<(&str, bool)> = node.pods.iter().map(|pod| (pod.name.as_str(), pod.reschedulable)).collect();
     assert_eq!(pods, [("default/cni", false), ("default/web", true)]);
     assert_eq!(node.price, Some(MicroDollars(80_000)));

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use api::objects::{
-    CSINode, DaemonSet, Deployment, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim, Pod,
-    PodDisruptionBudget, PodTemplate, StorageClass,
+    CSINode, DaemonSet, Deployment, LimitRange, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim,
+    Pod, PodDisruptionBudget, PodTemplate, PriorityClass, RuntimeClass, StorageClass,
 };
 use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
 use jiff::Timestamp;
@@ -35,6 +35,9 @@ pub struct Cluster {
     pub buffers: Vec<Value>,
     pub pod_templates: Vec<Value>,
     pub deployments: Vec<Value>,
+    pub limit_ranges: Vec<Value>,
+    pub runtime_classes: Vec<Value>,
+    pub priority_classes: Vec<Value>,
     pub nominations: Vec<(&'static str, &'static str)>,
     pub now: Option<&'static str>,
     /// Catalogue that replaces [`catalogue`].
@@ -74,6 +77,9 @@ impl Cluster {
             buffers: read(&self.buffers),
             pod_templates: read(&self.pod_templates),
             deployments: read(&self.deployments),
+            limit_ranges: read(&self.limit_ranges),
+            runtime_classes: read(&self.runtime_classes),
+            priority_classes: read(&self.priority_classes),
             catalogue: Arc::new(self.catalogue.clone().unwrap_or_else(catalogue)),
         }
     }
@@ -98,6 +104,9 @@ impl Cluster {
             buffers: objects.buffers.iter().collect(),
             pod_templates: objects.pod_templates.iter().collect(),
             deployments: objects.deployments.iter().collect(),
+            limit_ranges: objects.limit_ranges.iter().collect(),
+            runtime_classes: objects.runtime_classes.iter().collect(),
+            priority_classes: objects.priority_classes.iter().collect(),
             catalogues: [("default".to_owned(), Arc::clone(&objects.catalogue))].into(),
             nominations: self.nominations.iter().map(|(pod, to)| ((*pod).to_owned(), (*to).to_owned())).collect(),
             nominated_until: self.nominations.iter().map(|(_, to)| ((*to).to_owned(), soon)).collect(),
@@ -126,6 +135,9 @@ pub struct Objects {
     pub buffers: Vec<Arc<CapacityBuffer>>,
     pub pod_templates: Vec<Arc<PodTemplate>>,
     pub deployments: Vec<Arc<Deployment>>,
+    pub limit_ranges: Vec<Arc<LimitRange>>,
+    pub runtime_classes: Vec<Arc<RuntimeClass>>,
+    pub priority_classes: Vec<Arc<PriorityClass>>,
     pub catalogue: Arc<Catalogue>,
 }
 

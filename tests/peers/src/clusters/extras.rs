@@ -45,7 +45,9 @@ fn add_buffer(dice: &mut Dice, cluster: &mut Cluster, number: u32) {
     let name = format!("buffer-{number}");
     let mut template = Workload::new(dice, cluster.kinds, &name).template();
     if let Some(spec) = template["spec"].as_object_mut() {
+        // The API server sets these fields and refuses a pod that has others.
         spec.remove("priority");
+        spec.remove("overhead");
     }
     let metadata = json!({"name": name, "namespace": "default", "uid": name});
     cluster.pod_templates.push(json!({

@@ -1,6 +1,9 @@
 //! Tests of triggers by kinds that pods refer to, and of their kept fields.
 
-use api::objects::{Deployment, Namespace, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate, StorageClass};
+use api::objects::{
+    Deployment, LimitRange, Namespace, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate, PriorityClass,
+    RuntimeClass, StorageClass,
+};
 use api::{CapacityBuffer, NodeOverlay};
 use jiff::Timestamp;
 use kube::Resource;
@@ -56,6 +59,9 @@ fn apply_triggers_a_plan_when_pods_are_pending() {
         assert_eq!(plans::<PersistentVolume>(index, [&volume("a"), &volume("b")]), [wait, wait]);
         assert_eq!(plans::<Namespace>(index, [&labelled("a"), &labelled("b")]), [wait, wait]);
         assert_eq!(plans::<StorageClass>(index, [&json!({}), &json!({})]), [wait, wait]);
+        assert_eq!(plans::<LimitRange>(index, [&json!({}), &json!({})]), [wait, wait]);
+        assert_eq!(plans::<RuntimeClass>(index, [&noted("a"), &noted("b")]), [wait, wait]);
+        assert_eq!(plans::<PriorityClass>(index, [&noted("a"), &noted("b")]), [wait, wait]);
         drop(index.delete::<Namespace>("it", NOW));
         assert_eq!(
             plans::<Namespace>(index, [&noted("a"), &noted("b")]),
@@ -152,6 +158,14 @@ fn apply_triggers_a_plan_when_the_source_of_a_buffer_changes() {
         let found = plans::<PodTemplate>(&mut index, [&template("a"), &template("b")]);
         assert_eq!(found, [pod_template; 2], "{what}");
     }
+}
+
+#[test]
+fn apply_triggers_a_plan_when_admission_of_buffers_changes() {
+    let mut index = Index::default();
+    drop(index.apply(buffer(&json!({})).as_ref().clone(), NOW, true));
+    let range = made::<LimitRange>("limits", 1, &json!({}));
+    assert_eq!(index.apply(range, NOW, true).plan, [PlanTrigger::New("capacitybuffer/default/spare".to_owned())]);
 }
 
 /// Status writes of the controller come back as changes and trigger a reconcile, never a plan.

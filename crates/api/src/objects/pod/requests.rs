@@ -19,13 +19,7 @@ pub(super) type Amounts = BTreeMap<String, i64>;
 /// # Errors
 /// Returns an error with the text if an amount is not a quantity.
 pub fn pod_requests(spec: &PodSpec) -> Result<Amounts, InvalidQuantity> {
-    let mut total = Amounts::new();
-    for container in &spec.containers {
-        add(&mut total, &container_requests(container)?);
-    }
-    let (sidecars, peak) = init_requests(&spec.init_containers)?;
-    add(&mut total, &sidecars);
-    raise(&mut total, &peak);
+    let mut total = resource_totals(spec, requested)?;
     if let Some(whole) = &spec.resources {
         replace(&mut total, whole)?;
     }
@@ -33,12 +27,34 @@ pub fn pod_requests(spec: &PodSpec) -> Result<Amounts, InvalidQuantity> {
     Ok(total)
 }
 
+/// Returns the sum of amounts over the containers and sidecars of a pod, or the peak of its init containers where that is
+/// greater. `amounts_of` returns the amounts of one container: millicores for CPU, whole units for all others.
+///
+/// # Errors
+/// Returns the first error of `amounts_of`.
+pub fn resource_totals<E>(
+    spec: &PodSpec,
+    amounts_of: impl Fn(&ResourceRequirements) -> Result<Amounts, E>,
+) -> Result<Amounts, E> {
+    let mut total = Amounts::new();
+    for container in &spec.containers {
+        add(&mut total, &amounts_of(&container.resources)?);
+    }
+    let (sidecars, peak) = init_totals(&spec.init_containers, amounts_of)?;
+    add(&mut total, &sidecars);
+    raise(&mut total, &peak);
+    Ok(total)
+}
+
 /// Returns the sum of all sidecars, and the peak over the init containers.
-fn init_requests(containers: &[Container]) -> Result<(Amounts, Amounts), InvalidQuantity> {
+fn init_totals<E>(
+    containers: &[Container],
+    amounts_of: impl Fn(&ResourceRequirements) -> Result<Amounts, E>,
+) -> Result<(Amounts, Amounts), E> {
     let mut sidecars = Amounts::new();
     let mut peak = Amounts::new();
     for container in containers {
-        let own = container_requests(container)?;
+        let own = amounts_of(&container.resources)?;
         if container.is_sidecar() {
             add(&mut sidecars, &own);
             raise(&mut peak, &sidecars);
@@ -49,10 +65,6 @@ fn init_requests(containers: &[Container]) -> Result<(Amounts, Amounts), Invalid
         }
     }
     Ok((sidecars, peak))
-}
-
-fn container_requests(container: &Container) -> Result<Amounts, InvalidQuantity> {
-    requested(&container.resources)
 }
 
 /// Returns the requests, with limits as defaults.
