@@ -308,7 +308,7 @@ impl Agent {
         match event {
             WatchEvent::All(pods) => {
                 let at = self.clock.now();
-                self.life.take(Input::Pods(pods_on_node(&pods, self.life.wall(), at)), at);
+                self.life.take(Input::Pods(pods_on_node(&pods, self.life.wall())), at);
             }
             WatchEvent::Trouble(error) => self.trouble(&daemon::error::chain(&error)),
         }
