@@ -344,7 +344,8 @@ impl Lifecycle {
     #[must_use]
     pub fn poll_timeout(&self, now: Millis) -> Option<Millis> {
         let moments = [
-            self.node_patcher.poll_timeout(now),
+            self.node_patcher.poll_timeout(&self.known, now),
+            self.metadata.poll_timeout(now),
             self.conditions.poll_timeout(now),
             self.events.poll_timeout(now),
             self.node_drain.poll_timeout(&self.known, self.node_patcher.cordoned(), now),
