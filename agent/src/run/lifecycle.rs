@@ -322,7 +322,7 @@ impl Lifecycle {
 
     fn actions(&mut self, wanted: &WantedMarks, now: Millis) -> Vec<AgentAction> {
         let mut actions = Vec::new();
-        self.service.observe(&self.known, now);
+        self.service.observe(&self.known, &self.health, now);
         let patches = self.node_patches(wanted);
         actions.extend(self.node_patcher.patch(&mut self.known, patches, now).map(AgentAction::PatchNode));
         let updates = self.condition_updates(now);
