@@ -3,6 +3,7 @@
 
 pub mod facts;
 pub mod mode;
+pub mod node_name;
 pub mod observe;
 pub mod plan;
 pub mod policies;
@@ -29,6 +30,7 @@ use crate::host::{Host, HostError};
 
 use facts::Facts;
 use mode::{BootstrapMode, ObservedResult};
+use node_name::NameSources;
 use observe::Configurator;
 pub use plan::{BootstrapPlan, PlannedFile};
 use retry_log::{LogDecision, RetryLog};
@@ -143,7 +145,13 @@ impl Bootstrap {
     async fn configure(&self, timeline: &mut Timeline) -> anyhow::Result<BootstrapPlan> {
         let mut user_data = facts::user_data(&self.imds).await?;
         facts::add_default_gates(&self.host, &mut user_data.config);
-        let mut facts = facts::gather(&self.host, &self.imds, &self.credential_provider, user_data).await?;
+        let names = NameSources {
+            host: &self.host,
+            imds: &self.imds,
+            environment: &self.environment,
+            retries: ec2::Ec2Retries::repeated(self.backoff.seed),
+        };
+        let mut facts = facts::gather(&names, &self.credential_provider, user_data).await?;
         facts.interface_limits = self.unknown_limits(&facts).await;
         let plan = plan::plan(&facts).context(facts::NOT_FOLLOWED)?;
         self.write_files(&plan)?;

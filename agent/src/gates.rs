@@ -6,20 +6,41 @@ mod cni;
 mod gate;
 mod prober;
 
+use std::time::Duration;
+
 use api::{Quantity, condition, reason};
 use drain::Millis;
 use machine::agent::gates::{DaemonSetGate, GateSettings, Target};
 
 use crate::bootstrap::BootstrapState;
-use crate::cluster::{ConditionUpdate, Node};
+use crate::cluster::{ConditionUpdate, Node, NodeCondition};
+use crate::health;
 use crate::health::hysteresis::Hysteresis;
 use crate::host::clock::WallOffset;
+use crate::notices::moment;
 
 pub use cni::trouble as cni_trouble;
 pub use gate::{Gate, GateAnswer, GateKind};
 pub use prober::{ProbeResult, Probers};
 
 use gate::{FACT, POD};
+
+/// Time for which `NetworkingReady=False` of another agent closes the gate. Our own checks of the network have a verdict by then.
+/// The EKS node monitoring agent withdraws such a condition only when it restarts.
+const FOREIGN_NETWORK: Duration = Duration::from_secs(60);
+
+/// Facts about this machine that no gate requests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MachineFacts<'a> {
+    /// State of bootstrap.
+    pub bootstrap: Option<&'a BootstrapState>,
+    /// Our Node.
+    pub node: Option<&'a Node>,
+    /// Problem that our own checks of the network found.
+    pub network: Option<&'a str>,
+    /// Offset of the wall clock, by which the Node has its times.
+    pub wall: WallOffset,
+}
 
 /// Index of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +64,8 @@ pub enum Question {
 pub struct Gates {
     settings: GateSettings,
     gates: Vec<Gate>,
+    /// Time since which another agent reports a failure of the network.
+    foreign_network: Option<Millis>,
 }
 
 impl Gates {
@@ -68,7 +91,7 @@ impl Gates {
             Gate::new(GateKind::Probe, &probe.name, rising, Hysteresis::times(probe.failure_threshold), now)
         });
         gates.extend(probes);
-        Self { settings: settings.clone(), gates }
+        Self { settings: settings.clone(), gates, foreign_network: None }
     }
 
     /// Returns the settings of the gates.
@@ -95,14 +118,20 @@ impl Gates {
         }
     }
 
-    /// Records the state of bootstrap and of our Node. Without a Node the gates of kubelet, network and devices receive no
-    /// answer.
-    pub fn observe(&mut self, bootstrap: Option<&BootstrapState>, node: Option<&Node>, now: Millis) {
+    /// Records facts about this machine. Without a Node the gates of kubelet, network and devices receive no answer.
+    pub fn observe(&mut self, facts: &MachineFacts<'_>, now: Millis) {
+        if let Some(node) = facts.node {
+            self.foreign_network = foreign_network(node, facts.wall, now)
+                .map(|since| self.foreign_network.map_or(since, |known| known.min(since)));
+        }
+        let is_doubted = self.foreign_network.is_some_and(|since| now >= since + FOREIGN_NETWORK);
         for gate in &mut self.gates {
-            let answer = match (gate.kind(), node) {
-                (GateKind::Bootstrap, _) => Some(bootstrapped(bootstrap)),
+            let answer = match (gate.kind(), facts.node) {
+                (GateKind::Bootstrap, _) => Some(bootstrapped(facts.bootstrap)),
                 (GateKind::Kubelet, Some(node)) => Some(kubelet(node)),
-                (GateKind::Cni, Some(node)) if gate.which() == "network" => Some(network(node)),
+                (GateKind::Cni, Some(node)) if gate.which() == "network" => {
+                    Some(network(node, facts.network, is_doubted))
+                }
                 (GateKind::Device, Some(node)) => Some(device(node, gate.which())),
                 _ => None,
             };
@@ -110,6 +139,12 @@ impl Gates {
                 gate.take(answer, now);
             }
         }
+    }
+
+    /// Returns the next time at which an answer changes by itself.
+    #[must_use]
+    pub fn changes_at(&self, now: Millis) -> Option<Millis> {
+        self.foreign_network.map(|since| since + FOREIGN_NETWORK).filter(|at| *at > now)
     }
 
     /// Returns the condition `kerf.sh/Ready`. Returns `None` while a restarted agent has no result that contradicts the
@@ -164,14 +199,26 @@ fn kubelet(node: &Node) -> GateAnswer {
     }
 }
 
-/// Returns the network's state by the conditions of network plugins without files of their own, and of cloud controllers. A
-/// missing condition is no failure.
-fn network(node: &Node) -> GateAnswer {
+/// Returns the network's state by our own checks, by the conditions of network plugins without files of their own, and of cloud
+/// controllers. A missing condition is no failure. `is_doubted` excludes the condition of another agent.
+fn network(node: &Node, own: Option<&str>, is_doubted: bool) -> GateAnswer {
+    if let Some(problem) = own {
+        return GateAnswer::Fails(problem.to_owned());
+    }
     let bad = [(condition::NETWORK_UNAVAILABLE, condition::TRUE), (condition::NETWORKING_READY, condition::FALSE)];
-    let complaint = bad.iter().find_map(|(kind, status)| node.condition(kind).filter(|it| it.status == *status));
-    complaint.map_or(GateAnswer::Holds, |it| {
+    let mut found = bad.iter().filter_map(|(kind, status)| node.condition(kind).filter(|it| it.status == *status));
+    let counts = |it: &&NodeCondition| !(is_doubted && it.kind == condition::NETWORKING_READY && !health::is_own(it));
+    found.find(counts).map_or(GateAnswer::Holds, |it| {
         GateAnswer::Fails(format!("the Node's condition {} is {}: {}", it.kind, it.status, it.message))
     })
+}
+
+/// Returns since when another agent reports a failure of the network, at most since `now`; `None` if none does. The transition
+/// time alone does not suffice, because it moves with each reason.
+fn foreign_network(node: &Node, wall: WallOffset, now: Millis) -> Option<Millis> {
+    let found = node.condition(condition::NETWORKING_READY)?;
+    let failed = found.status == condition::FALSE && !health::is_own(found);
+    failed.then(|| found.last_transition_time.map_or(now, |at| wall.ours(moment(at)).min(now)))
 }
 
 fn device(node: &Node, name: &str) -> GateAnswer {

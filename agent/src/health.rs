@@ -22,7 +22,7 @@ use api::condition;
 use drain::Millis;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::{ConditionUpdate, Node, NodeEvent};
+use crate::cluster::{ConditionUpdate, Node, NodeCondition, NodeEvent};
 use crate::host::clock::{WallOffset, rfc3339};
 
 pub use check::Check;
@@ -230,6 +230,13 @@ impl Health {
         stated.map(|(kind, well)| condition_update(kind, well, &troubles, wall)).collect()
     }
 
+    /// Returns the oldest problem that makes this condition `False`, in one sentence.
+    #[must_use]
+    pub fn fatal_problem(&self, condition: &str) -> Option<&str> {
+        let fatal = |problem: &ActiveProblem<'_>| problem.check.fatal && problem.check.condition == condition;
+        self.troubles().into_iter().find(fatal).map(|problem| problem.text)
+    }
+
     /// Returns an event for each current problem, at most one per hour and reason.
     #[must_use]
     pub fn events(&self) -> Vec<NodeEvent> {
@@ -310,8 +317,14 @@ fn condition_update(
 #[must_use]
 pub fn other_agent(node: &Node, now: Millis) -> bool {
     let conditions = WELL.iter().filter_map(|(kind, _)| node.condition(kind));
-    let mut foreign = conditions.filter(|found| !found.message.starts_with(OURS));
+    let mut foreign = conditions.filter(|found| !is_own(found));
     foreign.any(|found| age(found.last_heartbeat_time, now).is_some_and(|age| age < FOREIGN))
+}
+
+/// Reports whether this agent wrote the condition.
+#[must_use]
+pub fn is_own(condition: &NodeCondition) -> bool {
+    condition.message.starts_with(OURS)
 }
 
 /// Reports whether our condition of health is so old at `now`, in wall time, that it must be sent again unchanged.

@@ -29,8 +29,8 @@ use tokio::time::{sleep, timeout};
 use crate::aws::identity::Role;
 use crate::aws::imds::{Imds, ImdsError};
 use crate::bootstrap::BootstrapState;
-use crate::bootstrap::observe;
 use crate::bootstrap::policies::{self, Policies};
+use crate::bootstrap::{node_name, observe};
 use crate::cluster::{Access, Cluster, ConnectionState, Node, Pod, WatchEvent, Watched, follow};
 use crate::gates::{ProbeResult, Probers};
 use crate::health::{self, CheckRun, HealthSample, Sampler};
@@ -308,7 +308,7 @@ impl Agent {
         match event {
             WatchEvent::All(pods) => {
                 let at = self.clock.now();
-                self.life.take(Input::Pods(pods_on_node(&pods, self.life.wall(), at)), at);
+                self.life.take(Input::Pods(pods_on_node(&pods, self.life.wall())), at);
             }
             WatchEvent::Trouble(error) => self.trouble(&daemon::error::chain(&error)),
         }
@@ -417,7 +417,9 @@ async fn instance_properties(root: &Path, imds: &Imds) -> InstanceProperties {
 
 async fn read_properties(root: &Path, imds: &Imds) -> Result<InstanceProperties, ImdsError> {
     let identity = imds.identity().await?;
-    let hostname = imds.local_hostname().await?;
+    let names = imds.local_hostnames().await?;
+    let first = || names.first().map_or("", String::as_str);
+    let hostname = node_name::regional(&names, &identity.region).unwrap_or_else(first).to_owned();
     let policies = policies::read(root, imds).await?;
     Ok(InstanceProperties { instance: identity.instance_id, hostname, policies })
 }

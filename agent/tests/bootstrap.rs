@@ -6,6 +6,7 @@
 mod behaviour;
 mod host;
 mod metadata;
+mod node_name;
 mod observed;
 mod process;
 mod rendered;

@@ -5,7 +5,7 @@
 mod asking;
 mod boot;
 mod choice;
-mod ec2;
+pub mod ec2;
 mod fixture;
 mod links;
 mod program;

@@ -39,5 +39,7 @@ mod scaling;
 mod sequences;
 #[path = "run/settings_sources.rs"]
 mod settings_sources;
+#[path = "run/timers.rs"]
+mod timers;
 #[path = "run/whole.rs"]
 mod whole;

@@ -253,6 +253,7 @@ impl Reader {
             used: sizing.as_ref().and_then(|sizing| sizing.used).map(|used| used.p95),
             sizing: sizing.map(Box::new),
             surges: statement.has("surges"),
+            buffer: None,
         });
         let forced = matches!(node.leaving, Some(Leaving::Interrupted { .. }));
         let stays = ["do-not-disrupt", "do-not-disrupt-for", "eviction-blocked"].iter().any(|word| statement.has(word));

@@ -78,6 +78,19 @@ impl Ec2Retries {
         Self { exchange: Duration::from_secs(3), attempts: 2, ..Self::nodeadm(seed) }
     }
 
+    /// Returns limits for a caller that repeats the whole request: two attempts of 5 s, 20 s in all for the name.
+    #[must_use]
+    pub const fn repeated(seed: u64) -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            exchange: seconds(5),
+            attempts: 2,
+            naming: Backoff { start: seconds(1), ceiling: seconds(5), seed },
+            limit: seconds(20),
+            ..Self::nodeadm(seed)
+        }
+    }
+
     /// Returns the number of attempts of one request in this environment.
     ///
     /// # Errors

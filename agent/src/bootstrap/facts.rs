@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 
 use anyhow::Context as _;
-use machine::nodeconfig::{INSTANCE_ID_NODE_NAME, NodeConfig, NodeConfigError};
+use machine::nodeconfig::{NodeConfig, NodeConfigError};
 use machine::pods::InterfaceLimits;
 use machine::quote::quote;
 use machine::userdata::{self, UserData};
 
+use super::node_name::NameSources;
 use crate::aws::imds::{IdentityDocument, Imds};
 use crate::host::environment::WHOLE_MACHINE;
 use crate::host::{ContainerdVersion, Host, KubeletVersion, hardware};
@@ -95,14 +96,13 @@ pub struct Location {
 ///
 /// # Errors
 /// The first fact that is missing or wrong, with its remedy.
-pub async fn gather(host: &Host, imds: &Imds, provider: &str, user_data: UserData) -> anyhow::Result<Facts> {
-    user_data.config.validate().context(NOT_FOLLOWED)?;
-    let place = Location {
-        identity: imds.identity().await?,
-        hostname: hostname(imds, &user_data.config).await?,
-        node_ip: node_ip(imds, &user_data.config).await?,
-    };
-    gather_from_host(host, place, provider, user_data).await
+pub async fn gather(names: &NameSources<'_>, provider: &str, user_data: UserData) -> anyhow::Result<Facts> {
+    let config = &user_data.config;
+    config.validate().context(NOT_FOLLOWED)?;
+    let identity = names.imds.identity().await?;
+    let hostname = names.private_dns_name(&identity, config).await?;
+    let place = Location { identity, hostname, node_ip: node_ip(names.imds, config).await? };
+    gather_from_host(names.host, place, provider, user_data).await
 }
 
 /// Gathers the facts of the machine itself, and adds the given ones.
@@ -142,14 +142,6 @@ pub async fn user_data(imds: &Imds) -> anyhow::Result<UserData> {
 pub(crate) fn add_default_gates(host: &Host, config: &mut NodeConfig) {
     if host.is_amazon_linux("2027") {
         config.spec.feature_gates.entry(INSTANCE_ID_NODE_NAME.to_owned()).or_insert(true);
-    }
-}
-
-/// Returns the private DNS name where it is the name of the node; else an empty string.
-async fn hostname(imds: &Imds, config: &NodeConfig) -> anyhow::Result<String> {
-    match config.gate(INSTANCE_ID_NODE_NAME) {
-        true => Ok(String::new()),
-        false => Ok(imds.local_hostname().await?),
     }
 }
 

@@ -35,12 +35,16 @@ fn fails(why: &str) -> GateAnswer {
     GateAnswer::Fails(why.to_owned())
 }
 
+fn observe(gates: &mut Gates, bootstrap: Option<&BootstrapState>, node: &Node, now: Millis) {
+    gates.observe(&MachineFacts { bootstrap, node: Some(node), ..MachineFacts::default() }, now);
+}
+
 /// Returns gates of a Node that are all open.
 fn opened(text: &str, now: Millis) -> Gates {
     let mut gates = Gates::new(&settings(text), now);
     let cni = gates.id("CNI").unwrap();
     gates.take(cni, GateAnswer::Holds, now);
-    gates.observe(Some(&done()), Some(&node(&ready())), now);
+    observe(&mut gates, Some(&done()), &node(&ready()), now);
     gates
 }
 
@@ -86,7 +90,7 @@ fn statement_names_each_closed_gate_with_reason_and_time() {
         let mut gates = Gates::new(&settings(text), at(0));
         let cni = gates.id("CNI").unwrap();
         gates.take(cni, GateAnswer::Holds, at(1));
-        gates.observe(bootstrap.as_ref(), Some(&node(conditions)), at(1));
+        observe(&mut gates, bootstrap.as_ref(), &node(conditions), at(1));
         let expected = ("False", reason.to_owned(), message.replace("SINCE", since));
         assert_eq!(condition(&gates), expected, "{text} {conditions}");
     }
@@ -100,14 +104,14 @@ fn statement_names_each_closed_gate_with_reason_and_time() {
 fn gate_closes_when_a_fact_fails_for_five_seconds() {
     let mut gates = opened("{}", at(0));
     let away = node(&json!([]));
-    gates.observe(Some(&done()), Some(&away), at(10));
-    gates.observe(Some(&done()), Some(&away), at(14));
+    observe(&mut gates, Some(&done()), &away, at(10));
+    observe(&mut gates, Some(&done()), &away, at(14));
     assert_eq!(condition(&gates).0, "True");
-    gates.observe(Some(&done()), Some(&node(&ready())), at(14));
-    gates.observe(Some(&done()), Some(&away), at(20));
-    gates.observe(Some(&done()), Some(&away), at(24));
+    observe(&mut gates, Some(&done()), &node(&ready()), at(14));
+    observe(&mut gates, Some(&done()), &away, at(20));
+    observe(&mut gates, Some(&done()), &away, at(24));
     assert_eq!(condition(&gates).0, "True", "it was fine in between");
-    gates.observe(Some(&done()), Some(&away), at(25));
+    observe(&mut gates, Some(&done()), &away, at(25));
     let (status, reason, message) = condition(&gates);
     assert_eq!((status, reason.as_str()), ("False", "Kubelet"));
     assert!(message.contains("since 2026-01-01T12:00:20Z"), "{message}");
@@ -136,7 +140,7 @@ fn gate_keeps_its_state_when_the_answer_is_unknown() {
 fn news_returns_none_when_a_restarted_agent_has_no_answers() {
     let stands = node(&json!([{"type": "Ready", "status": "True"}, {"type": "kerf.sh/Ready", "status": "True"}]));
     let mut gates = Gates::new(&settings("{csiDrivers: [ebs]}"), at(0));
-    gates.observe(Some(&done()), Some(&stands), at(0));
+    observe(&mut gates, Some(&done()), &stands, at(0));
     assert_eq!(gates.news(&stands, WallOffset::default()), None);
     assert_eq!(
         gates.news(&node(&ready()), WallOffset::default()).map(|condition| condition.status),
@@ -154,6 +158,67 @@ fn news_returns_none_when_a_restarted_agent_has_no_answers() {
     gates.take(cni, GateAnswer::Holds, at(1));
     gates.take(driver, GateAnswer::Holds, at(1));
     assert_eq!(gates.news(&stands, WallOffset::default()).map(|condition| condition.status), Some("True"));
+}
+
+/// Returns a Node on which NetworkingReady is False, with this message and transition.
+fn cut_off(message: &str, transition: Option<&str>) -> Node {
+    let failed = json!({
+        "type": "NetworkingReady", "status": "False", "message": message, "lastTransitionTime": transition,
+    });
+    node(&json!([{"type": "Ready", "status": "True"}, failed]))
+}
+
+/// Tests that a condition of another agent closes the gate only until our own checks have a verdict, also while its transition
+/// time moves with each reason.
+#[test]
+fn network_gate_opens_when_only_another_agent_reports_a_failure() {
+    let mut gates = Gates::new(&settings("{}"), at(0));
+    gates.take(gates.id("CNI").unwrap(), GateAnswer::Holds, at(0));
+    assert_eq!(gates.changes_at(at(0)), None);
+    for second in 0..60 {
+        let moved = jiff::Timestamp::from_millisecond(at(second).0.cast_signed()).unwrap().to_string();
+        observe(&mut gates, Some(&done()), &cut_off("ipamd", Some(&moved)), at(second));
+        assert_eq!(condition(&gates).1, "CNI", "after {second} s");
+        assert_eq!(gates.changes_at(at(second)), Some(at(60)));
+    }
+    observe(&mut gates, Some(&done()), &cut_off("ipamd", None), at(60));
+    assert_eq!((condition(&gates).0, gates.changes_at(at(60))), ("True", None));
+    observe(&mut gates, Some(&done()), &node(&ready()), at(70));
+    let failed_again = cut_off("ipamd", None);
+    for second in 80..86 {
+        observe(&mut gates, Some(&done()), &failed_again, at(second));
+    }
+    assert_eq!(condition(&gates).1, "CNI", "a new failure counts again");
+}
+
+#[test]
+fn network_gate_is_open_after_a_restart_beside_an_old_failure() {
+    let mut gates = Gates::new(&settings("{}"), at(0));
+    gates.take(gates.id("CNI").unwrap(), GateAnswer::Holds, at(0));
+    observe(&mut gates, Some(&done()), &cut_off("ipamd", Some("2026-01-01T11:00:00Z")), at(0));
+    assert_eq!(condition(&gates).0, "True");
+}
+
+#[test]
+fn network_gate_stays_closed_when_our_own_checks_fail() {
+    let own = "no default route";
+    let rows = [
+        ("our condition", cut_off("kerf-agent: no default route", None), None),
+        ("our check beside the other agent", cut_off("ipamd", None), Some(own)),
+        ("our check alone", node(&ready()), Some(own)),
+    ];
+    for (name, node, network) in rows {
+        let mut gates = Gates::new(&settings("{}"), at(0));
+        gates.take(gates.id("CNI").unwrap(), GateAnswer::Holds, at(0));
+        let done = done();
+        let facts = MachineFacts { bootstrap: Some(&done), node: Some(&node), network, ..MachineFacts::default() };
+        for second in [0, 60, 600] {
+            gates.observe(&facts, at(second));
+            let (status, reason, message) = condition(&gates);
+            assert_eq!((status, reason.as_str()), ("False", "CNI"), "{name} after {second} s");
+            assert!(message.ends_with(own), "{name}: {message}");
+        }
+    }
 }
 
 proptest! {

@@ -140,10 +140,7 @@ impl NoticeStore {
     /// Ends a hibernation notice after the machine has resumed. No other notice ends by time alone. Reports whether anything
     /// changed.
     pub fn pass(&mut self, now: Millis) -> bool {
-        let slept = self.entries.get("spot").is_some_and(|entry| {
-            matches!(&entry.notice.kind, ImdsNoticeKind::Spot { action } if action == "hibernate")
-                && now >= entry.at + AWAKE_AGAIN
-        });
+        let slept = self.entries.get("spot").and_then(StoredNotice::resumes_at).is_some_and(|at| now >= at);
         slept && self.over("spot")
     }
 
@@ -166,7 +163,8 @@ impl NoticeStore {
     /// Returns the next time at which the response changes by itself.
     #[must_use]
     pub fn changes_at(&self, terms: &NoticeTerms<'_>, now: Millis) -> Option<Millis> {
-        self.active().filter_map(|entry| entry.due(terms)).filter(|at| *at > now).min()
+        let changes = self.active().flat_map(|entry| [entry.due(terms), entry.resumes_at()]);
+        changes.flatten().filter(|at| *at > now).min()
     }
 
     /// Returns the active notices, in the order of their keys.
@@ -332,6 +330,12 @@ impl StoredNotice {
                 Rebalance::Replace => NoticeAction::Cordon,
             },
         }
+    }
+
+    /// Returns the time at which a running machine has resumed from an announced hibernation.
+    fn resumes_at(&self) -> Option<Millis> {
+        let hibernates = matches!(&self.notice.kind, ImdsNoticeKind::Spot { action } if action == "hibernate");
+        hibernates.then(|| self.at + AWAKE_AGAIN)
     }
 
     /// Returns the time from which a maintenance requires a drain.

@@ -131,7 +131,7 @@ impl Actor {
                 self.begin(async move { is_gone(&cluster, &attachment).await.then_some(Input::Detached(volume)) });
             }
             AgentAction::Drain(Action::List) => {
-                self.begin(async move { list(&cluster, &name, wall, now).await });
+                self.begin(async move { list(&cluster, &name, wall).await });
             }
             AgentAction::Drain(action) => {
                 let by = clock.by(life.polls_until(now));
@@ -144,9 +144,9 @@ impl Actor {
     }
 }
 
-async fn list(cluster: &Cluster, node: &str, wall: WallOffset, now: Millis) -> Option<Input> {
+async fn list(cluster: &Cluster, node: &str, wall: WallOffset) -> Option<Input> {
     match cluster.pods(node).await {
-        Ok(pods) => Some(Input::Pods(pods_on_node(&pods, wall, now))),
+        Ok(pods) => Some(Input::Pods(pods_on_node(&pods, wall))),
         Err(error) => {
             log::warn!(error = daemon::error::chain(&error).as_str(); "failed to list the pods of the node");
             None

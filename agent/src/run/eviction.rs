@@ -1,23 +1,33 @@
 //! Adapter between Kubernetes' pods and the drain: converts a pod for the drain, and sends the requests of a drain.
 
+use std::time::Duration;
+
 use api::{annotation, taint};
-use drain::{Action, BudgetPolicy, Millis, PodOnNode, Reply, Settings};
+use drain::{Action, BudgetPolicy, PodOnNode, Protection, Reply, Settings};
 use machine::agent::drain::DrainSettings;
 
 use crate::cluster::{Cluster, ClusterError, Pod};
 use crate::host::clock::{ClockOffset, WallOffset};
 use crate::notices::moment;
 
-/// Converts these pods for a drain at `now`; all times are by the agent's clock.
+/// Converts these pods for a drain; all times are by the agent's clock.
 #[must_use]
-pub fn pods_on_node(pods: &[Pod], wall: WallOffset, now: Millis) -> Vec<PodOnNode> {
-    let ours = |pod: PodOnNode| PodOnNode { deletion: pod.deletion.map(|at| wall.ours(at)), ..pod };
-    pods.iter().map(|pod| ours(pod_on_node(pod, wall.wall_time(now)))).collect()
+pub fn pods_on_node(pods: &[Pod], wall: WallOffset) -> Vec<PodOnNode> {
+    let protection = |protection| match protection {
+        Protection::Until(end) => Protection::Until(wall.ours(end)),
+        Protection::None | Protection::Always => protection,
+    };
+    let ours = |pod: PodOnNode| PodOnNode {
+        deletion: pod.deletion.map(|at| wall.ours(at)),
+        do_not_disrupt: protection(pod.do_not_disrupt),
+        ..pod
+    };
+    pods.iter().map(|pod| ours(pod_on_node(pod))).collect()
 }
 
-/// Converts this pod for a drain at `now`; all times are by the wall clock.
+/// Converts this pod for a drain; all times are by the wall clock.
 #[must_use]
-pub fn pod_on_node(pod: &Pod, now: Millis) -> PodOnNode {
+pub fn pod_on_node(pod: &Pod) -> PodOnNode {
     let bears = |effect| pod.spec.tolerations.iter().any(|it| it.bears(taint::DISRUPTED, effect));
     PodOnNode {
         uid: pod.metadata.uid.clone(),
@@ -33,7 +43,7 @@ pub fn pod_on_node(pod: &Pod, now: Millis) -> PodOnNode {
         deletion: pod.metadata.deletion_timestamp.map(moment),
         tolerates_disrupted: bears(taint::NO_SCHEDULE),
         mirror: pod.metadata.annotations.contains_key(annotation::MIRROR_POD),
-        do_not_disrupt: is_held(pod, now),
+        do_not_disrupt: protection(pod),
     }
 }
 
@@ -42,17 +52,21 @@ fn owner_kind(pod: &Pod) -> Option<String> {
     managing.map(|owner| owner.kind.clone())
 }
 
-/// Reports whether `karpenter.sh/do-not-disrupt` is `true`, or a duration that has not passed since the pod's start.
-fn is_held(pod: &Pod, now: Millis) -> bool {
+/// Returns the protection by `karpenter.sh/do-not-disrupt`: `true`, or a positive duration from the pod's start. The duration of
+/// a pod that has not started has not begun; the watch reports its start.
+fn protection(pod: &Pod) -> Protection {
     let Some(value) = pod.metadata.annotations.get(annotation::DO_NOT_DISRUPT) else {
-        return false;
+        return Protection::None;
     };
     if value == annotation::TRUE {
-        return true;
+        return Protection::Always;
     }
-    let span = api::duration::nanos(value).ok().and_then(|nanos| u64::try_from(nanos).ok());
-    let start = pod.status.start_time.map(moment);
-    span.zip(start).is_some_and(|(nanos, start)| now < start + std::time::Duration::from_nanos(nanos))
+    let nanos = api::duration::nanos(value).ok().and_then(|nanos| u64::try_from(nanos).ok()).filter(|nanos| *nanos > 0);
+    match (nanos.map(Duration::from_nanos), pod.status.start_time.map(moment)) {
+        (None, _) => Protection::None,
+        (Some(lasts), Some(start)) => Protection::Until(start + lasts),
+        (Some(_), None) => Protection::Always,
+    }
 }
 
 /// Returns the settings of a drain of this machine. A termination by Karpenter follows Karpenter's rules and takes only the
@@ -114,12 +128,14 @@ fn log_result(action: &Action, sent: Result<(), ClusterError>) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use drain::Millis;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn read(object: Value) -> PodOnNode {
         let pod: Pod = serde_json::from_value(object).unwrap_or_default();
-        pod_on_node(&pod, Millis(1_767_268_800_000))
+        pod_on_node(&pod)
     }
 
     #[test]
@@ -151,27 +167,44 @@ mod tests {
             deletion: Some(Millis(1_767_268_830_000)),
             tolerates_disrupted: true,
             mirror: true,
-            do_not_disrupt: false,
+            do_not_disrupt: Protection::None,
         };
         assert_eq!(pod, expected);
     }
 
     #[test]
-    fn pod_on_node_respects_do_not_disrupt_until_its_duration_ends() {
+    fn pod_on_node_reads_the_end_of_do_not_disrupt() {
+        let noon = Some("2026-01-01T12:00:00Z");
         let rows = [
-            ("true", "2026-01-01T00:00:00Z", true),
-            ("false", "2026-01-01T00:00:00Z", false),
-            ("30m", "2026-01-01T11:45:00Z", true),
-            ("30m", "2026-01-01T11:15:00Z", false),
-            ("soon", "2026-01-01T11:45:00Z", false),
+            ("true", noon, Protection::Always),
+            ("false", noon, Protection::None),
+            ("30m", noon, Protection::Until(Millis(1_767_268_800_000 + 1_800_000))),
+            ("30m", None, Protection::Always),
+            ("0s", noon, Protection::None),
+            ("-5m", noon, Protection::None),
+            ("soon", noon, Protection::None),
         ];
-        for (value, start, held) in rows {
+        for (value, start, protection) in rows {
             let pod = read(json!({
                 "metadata": {"annotations": {"karpenter.sh/do-not-disrupt": value}},
                 "status": {"startTime": start},
             }));
-            assert_eq!(pod.do_not_disrupt, held, "{value} since {start}");
+            assert_eq!(pod.do_not_disrupt, protection, "{value} since {start:?}");
         }
+    }
+
+    #[test]
+    fn pods_on_node_converts_times_to_the_clock_of_the_agent() {
+        let object = json!({
+            "metadata": {
+                "annotations": {"karpenter.sh/do-not-disrupt": "1m"}, "deletionTimestamp": "2026-01-01T12:00:30Z",
+            },
+            "status": {"startTime": "2026-01-01T12:00:00Z"},
+        });
+        let pod: Pod = serde_json::from_value(object).unwrap_or_default();
+        let [pod]: [PodOnNode; 1] = pods_on_node(&[pod], WallOffset(7000)).try_into().unwrap_or_default();
+        assert_eq!(pod.deletion, Some(Millis(1_767_268_823_000)));
+        assert_eq!(pod.do_not_disrupt, Protection::Until(Millis(1_767_268_853_000)));
     }
 
     #[test]

@@ -322,7 +322,7 @@ impl Lifecycle {
 
     fn actions(&mut self, wanted: &WantedMarks, now: Millis) -> Vec<AgentAction> {
         let mut actions = Vec::new();
-        self.service.observe(&self.known, now);
+        self.service.observe(&self.known, &self.health, now);
         let patches = self.node_patches(wanted);
         actions.extend(self.node_patcher.patch(&mut self.known, patches, now).map(AgentAction::PatchNode));
         let updates = self.condition_updates(now);
@@ -344,7 +344,8 @@ impl Lifecycle {
     #[must_use]
     pub fn poll_timeout(&self, now: Millis) -> Option<Millis> {
         let moments = [
-            self.node_patcher.poll_timeout(now),
+            self.node_patcher.poll_timeout(&self.known, now),
+            self.metadata.poll_timeout(now),
             self.conditions.poll_timeout(now),
             self.events.poll_timeout(now),
             self.node_drain.poll_timeout(&self.known, self.node_patcher.cordoned(), now),

@@ -103,7 +103,7 @@ async fn imds_parses_each_item() {
     assert_eq!(imds.instance_life_cycle().await.unwrap(), "spot");
     assert_eq!(imds.ipv6("0e:49:61:0f:c3:11").await.unwrap(), None);
     fake.set("meta-data/local-hostname", "ip-1.a.internal ip-1.b.internal\n");
-    assert_eq!(imds.local_hostname().await.unwrap(), "ip-1.a.internal");
+    assert_eq!(imds.local_hostnames().await.unwrap(), ["ip-1.a.internal", "ip-1.b.internal"]);
     fake.remove(PATH);
     assert!(matches!(imds.mac().await, Err(ImdsError::Absent { .. })));
 }

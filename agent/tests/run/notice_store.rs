@@ -170,6 +170,8 @@ fn read_accepts_only_an_earlier_spot_deadline() {
 fn pass_removes_notice_when_machine_resumes_from_hibernation() {
     let mut case = Case::new();
     case.read(NoticeValue::Spot { action: "hibernate".into(), time: at(10) }, T0);
+    let terms = NoticeTerms { settings: &case.settings, rebalance: Rebalance::Ignore, approved: None };
+    assert_eq!(case.store.changes_at(&terms, T0), Some(at(310)));
     assert!(!case.store.pass(at(309)) && case.store.pass(at(310)) && !case.store.pass(at(311)));
     assert_eq!(case.response_of(at(310)).0, NoticeAction::Report);
     let mut case = Case::new();

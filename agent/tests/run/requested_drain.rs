@@ -6,7 +6,7 @@ use agent::cluster::Node;
 use agent::run::journal::Journal;
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use api::DrainProgress;
-use drain::{Action, Millis, PodOnNode, Reply};
+use drain::{Action, Millis, PodOnNode, Protection, Reply};
 use hyper::Method;
 use serde_json::{Value, json};
 
@@ -183,7 +183,7 @@ fn drain_takes_deadline_of_notice_and_reports_both_ids() {
 fn agent_writes_heartbeat_every_ten_seconds_when_draining() {
     let mut lifecycle = started();
     lifecycle.take(default_request(), T0);
-    lifecycle.take(Input::Pods(vec![PodOnNode { do_not_disrupt: true, ..pod("a") }]), T0);
+    lifecycle.take(Input::Pods(vec![PodOnNode { do_not_disrupt: Protection::Always, ..pod("a") }]), T0);
     let mut beats = Vec::new();
     for second in 0..120 {
         let beat = |act: &AgentAction| matches!(act, AgentAction::PatchNode(patch) if patch["metadata"]["annotations"]["kerf.sh/agent-heartbeat"].is_string());

@@ -5,6 +5,7 @@
 //! condition. So there is one decision and one replacement, from either source. The source of the notice receives a signal once
 //! it is handled.
 
+pub mod maintenance;
 pub mod message;
 mod notices;
 pub mod queue;

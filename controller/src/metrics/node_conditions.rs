@@ -9,15 +9,6 @@ use daemon::metric::{Metrics, Series};
 use crate::metrics::gauge_set::{GaugeSet, Sample};
 use crate::metrics::{ByNodePoolConditionReason, ByNodePoolGate, GATES_CLOSED, NODES_UNHEALTHY};
 
-/// Conditions of node health.
-const HEALTH: [&str; 5] = [
-    condition::KERNEL_READY,
-    condition::STORAGE_READY,
-    condition::CONTAINER_RUNTIME_READY,
-    condition::NETWORKING_READY,
-    condition::ACCELERATED_HARDWARE_READY,
-];
-
 /// Metrics of node conditions.
 #[derive(Debug, Default)]
 pub struct NodeConditionMetrics(GaugeSet);
@@ -40,7 +31,7 @@ fn counts<'n>(nodes: impl Iterator<Item = &'n Node>) -> BTreeMap<Series, f64> {
             let reasons = found.reason.split(',').filter(|reason| !reason.is_empty());
             if kind == condition::AGENT_READY {
                 reasons.for_each(|gate| count(GATES_CLOSED.series(&ByNodePoolGate { nodepool: pool, gate })));
-            } else if HEALTH.contains(&kind) {
+            } else if condition::HEALTH.contains(&kind) {
                 reasons.for_each(|reason| {
                     count(NODES_UNHEALTHY.series(&ByNodePoolConditionReason {
                         nodepool: pool,

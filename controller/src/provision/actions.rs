@@ -56,7 +56,7 @@ pub fn from_plan(index: &Index, built: &SnapshotResult, plan: &Plan, begin: &[us
     let mut claims = claims(index, built, plan);
     let name = |claim: &NodeClaim| claim.metadata.name.clone().unwrap_or_default();
     let names: BTreeMap<usize, String> = claims.iter().map(|(position, claim)| (*position, name(claim))).collect();
-    let mut outcome = PlanActions { orders: orders(plan, begin, &mut claims, &names), ..PlanActions::default() };
+    let mut outcome = PlanActions { orders: orders(built, plan, begin, &mut claims, &names), ..PlanActions::default() };
     claims.retain(|position, _| plan.launches[*position].purpose != Purpose::Replacement);
     let planned = |(position, claim)| PlannedClaim {
         claim,
@@ -102,14 +102,18 @@ fn pods(built: &SnapshotResult, plan: &Plan, launch: usize) -> Vec<String> {
 }
 
 /// Returns the commands to begin, each with its replacements. A command is omitted if the NodePool or EC2NodeClass of a
-/// replacement is gone.
+/// replacement is gone. Pods of a CapacityBuffer exist only in the planner, so they are not nominated.
 fn orders(
+    built: &SnapshotResult,
     plan: &Plan,
     begin: &[usize],
     claims: &mut BTreeMap<usize, NodeClaim>,
     names: &BTreeMap<usize, String>,
 ) -> Vec<DisruptionCommand> {
+    let of_buffer = built.snapshot.pods.iter().filter(|pod| pod.buffer.is_some()).map(|pod| pod.uid.as_str());
+    let virtual_pods: BTreeSet<&str> = of_buffer.collect();
     let order = |planned: &planner::PlannedCommand| {
+        let real = planned.pods.iter().filter(|it| !virtual_pods.contains(it.uid.as_str()));
         let place = |it: &planner::Relocation| match &it.to {
             Destination::Node(name) => Some((it.uid.clone(), name.clone())),
             Destination::Launch(launch) => Some((it.uid.clone(), names.get(launch)?.clone())),
@@ -122,7 +126,7 @@ fn orders(
                 _ => None,
             },
             replacements: planned.replacements.iter().map(|launch| claims.remove(launch)).collect::<Option<_>>()?,
-            places: planned.pods.iter().filter_map(place).collect(),
+            places: real.filter_map(place).collect(),
         })
     };
     begin.iter().filter_map(|position| plan.moves.get(*position)).filter_map(order).collect()

@@ -79,6 +79,7 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
         | NodeVerdict::SpotToSpot { .. }
         | NodeVerdict::Unbalanced { .. }
         | NodeVerdict::InUse { .. }
+        | NodeVerdict::HoldsBuffer { .. }
         | NodeVerdict::UnknownPrice
         | NodeVerdict::Busy { .. } => Some((reason::UNCONSOLIDATABLE, sentence())),
         NodeVerdict::Remove(_)

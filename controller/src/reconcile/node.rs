@@ -12,7 +12,7 @@ use std::time::Duration;
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
 use api::{NodeClaim, Taint, annotation, condition, finalizer, label, reason, taint};
-use drain::{Drain, Millis, PodOnNode};
+use drain::{Drain, Millis, PodOnNode, Protection};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -22,7 +22,7 @@ use crate::write::patches;
 use crate::write::writer::{Operation, PodRef, Target};
 
 use drain_owner::DrainOwner;
-pub use drain_owner::drain_condition;
+pub use drain_owner::{drain_condition, has_live_agent};
 pub use surge::{Surging, surges, surging_pods as surging};
 
 /// Karpenter's reason for an unplanned termination.
@@ -32,7 +32,7 @@ const LEAST_DRAIN: Duration = Duration::from_secs(5);
 /// Minimum delay of a reconcile that only time requires. Without it, a node whose pods are all evicted at once would occupy a
 /// worker.
 const SOONEST: Duration = Duration::from_millis(100);
-/// Maximum delay of a reconcile. A few rules, such as do-not-disrupt for a duration, depend on time and report no moment.
+/// Maximum delay of a reconcile, also while no rule reports a moment.
 const LATEST: Duration = Duration::from_secs(5);
 
 /// Input of a decision about a node.
@@ -356,7 +356,15 @@ fn on_node(pod: &Pod, now: Timestamp) -> PodOnNode {
         deletion: pod.metadata.deletion_timestamp.as_ref().map(|time| millis(time.0)),
         tolerates_disrupted: pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(&disrupted)),
         mirror: pod.is_static(),
-        do_not_disrupt: pod.is_do_not_disrupt(now),
+        do_not_disrupt: protection(pod, now),
+    }
+}
+
+fn protection(pod: &Pod, now: Timestamp) -> Protection {
+    match (pod.is_do_not_disrupt(now), pod.protected_until(now)) {
+        (false, _) => Protection::None,
+        (true, Some(end)) => Protection::Until(millis(end)),
+        (true, None) => Protection::Always,
     }
 }
 

@@ -236,11 +236,24 @@ fn interruption(view: &NodeClaimView) -> Option<Interruption> {
 
 fn agents_word(view: &NodeClaimView) -> Option<Interruption> {
     let node = view.nodes.first()?;
+    let reason = node.interruption()?.reason.clone();
     Some(Interruption {
-        reason: node.interruption()?.reason.clone(),
+        kind: kind_of_reason(&reason),
         deadline: node.annotation(api::annotation::INTERRUPTION_DEADLINE).map(str::to_owned),
-        kind: NoticeKind::SpotInterrupted,
+        reason,
     })
+}
+
+/// Returns the kind of an interruption by the agent's reason. Only a spot interruption gives information about capacity.
+fn kind_of_reason(reason: &str) -> NoticeKind {
+    match reason {
+        reason::SPOT_INTERRUPTION => NoticeKind::SpotInterrupted,
+        reason::REBALANCE_REPLACEMENT => NoticeKind::RebalanceRecommendation,
+        reason::SCHEDULED_EVENT => NoticeKind::ScheduledChange,
+        reason::INSTANCE_SHUTDOWN => NoticeKind::InstanceStopped,
+        // The Auto Scaling group, or a reason of a later agent.
+        _ => NoticeKind::InstanceTerminated,
+    }
 }
 
 /// Deletes the NodeClaim at once. Its node remains until the agent has drained it or the deadline has passed.

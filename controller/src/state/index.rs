@@ -4,6 +4,7 @@
 
 mod commands;
 mod context;
+mod failure_times;
 mod lookup;
 mod shared;
 mod table;
@@ -103,6 +104,11 @@ impl Index {
     pub fn apply<K: Indexed>(&mut self, mut object: K, now: Timestamp, live: bool) -> Triggers {
         object.slim();
         object.share(self);
+        if let Some(before) = K::table(self).get(&key_of(&object))
+            && (live || table::same_version(before.as_ref(), &object))
+        {
+            object.keep_known(before);
+        }
         let object = Arc::new(object);
         let Ok(before) = K::table_mut(self).put(Arc::clone(&object)) else { return Triggers::default() };
         if before.as_ref().is_some_and(|before| table::same_version(before.as_ref(), object.as_ref())) {

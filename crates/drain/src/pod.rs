@@ -50,8 +50,43 @@ pub struct PodOnNode {
     pub tolerates_disrupted: bool,
     /// `true` if it is the mirror pod of one of kubelet's static pods.
     pub mirror: bool,
-    /// `true` if its annotation `karpenter.sh/do-not-disrupt` is currently in effect.
-    pub do_not_disrupt: bool,
+    /// Protection by its annotation `karpenter.sh/do-not-disrupt`.
+    #[serde(rename = "protection", default)]
+    pub do_not_disrupt: Protection,
+}
+
+/// Protection of a pod from voluntary eviction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Protection {
+    /// The pod has no protection.
+    #[default]
+    None,
+    /// The pod is protected until this time.
+    Until(Millis),
+    /// The pod is protected without an end.
+    Always,
+}
+
+impl Protection {
+    /// Reports whether the pod is protected at `now`.
+    #[must_use]
+    pub fn holds(self, now: Millis) -> bool {
+        match self {
+            Self::None => false,
+            Self::Until(end) => now < end,
+            Self::Always => true,
+        }
+    }
+
+    /// Returns the time from which the pod is not protected; `None` if the protection has no end.
+    #[must_use]
+    pub fn end(self) -> Option<Millis> {
+        match self {
+            Self::None => Some(Millis(0)),
+            Self::Until(end) => Some(end),
+            Self::Always => None,
+        }
+    }
 }
 
 impl PodOnNode {

@@ -152,9 +152,13 @@ impl Settings {
         self.end().map(|end| end.since(now).as_secs().max(1))
     }
 
-    /// Reports whether a policy keeps the pod until its last safe time.
-    pub(crate) fn is_held(&self, pod: &PodOnNode) -> bool {
-        self.has_policy(pod, BudgetPolicy::Hold)
+    /// Returns the time from which no policy holds the pod; `None` if a policy holds it until its last safe time.
+    pub(crate) fn released_at(&self, pod: &PodOnNode) -> Option<Millis> {
+        match (pod.is_bare() && self.bare == BudgetPolicy::Hold, self.do_not_disrupt) {
+            (true, _) => None,
+            (false, BudgetPolicy::Hold) => pod.do_not_disrupt.end(),
+            (false, BudgetPolicy::Evict | BudgetPolicy::Leave) => Some(Millis(0)),
+        }
     }
 
     /// Returns why the drain does not wait for the pod, or `None` if the drain waits.
@@ -169,14 +173,16 @@ impl Settings {
             Some(Skip::DaemonSet)
         } else if pod.deletion.is_some_and(|end| now >= end + STUCK_AFTER) {
             Some(Skip::Stuck)
-        } else if self.has_policy(pod, BudgetPolicy::Leave) {
+        } else if self.is_left(pod, now) {
             Some(Skip::Policy)
         } else {
             None
         }
     }
 
-    fn has_policy(&self, pod: &PodOnNode, policy: BudgetPolicy) -> bool {
-        (pod.do_not_disrupt && self.do_not_disrupt == policy) || (pod.is_bare() && self.bare == policy)
+    /// Reports whether a policy leaves the pod on the node at `now`.
+    fn is_left(&self, pod: &PodOnNode, now: Millis) -> bool {
+        (self.do_not_disrupt == BudgetPolicy::Leave && pod.do_not_disrupt.holds(now))
+            || (pod.is_bare() && self.bare == BudgetPolicy::Leave)
     }
 }

@@ -283,9 +283,17 @@ impl Drain {
         }
         let list = self.list.overdue_at();
         let pods = self.selection(now).and_then(|selection| selection.next_time());
+        let joining = self.next_joining(now);
         let hold = self.hold.until().filter(|_| self.has_due_requests(now));
         let volumes = self.volumes.detach_deadline(&self.settings).filter(|_| !self.is_done());
-        list.into_iter().chain(pods).chain(hold).chain(volumes).filter(|at| *at > now).min()
+        list.into_iter().chain(pods).chain(joining).chain(hold).chain(volumes).filter(|at| *at > now).min()
+    }
+
+    /// Returns the time at which the next pod that a policy leaves on the node must leave after all.
+    fn next_joining(&self, now: Millis) -> Option<Millis> {
+        let active = self.list.is_known() && !self.withdrawn;
+        let joining = self.pods.values().filter_map(|tracked| tracked.joins_at(&self.settings, now));
+        joining.min().filter(|_| active)
     }
 
     /// Returns the progress of the drain.

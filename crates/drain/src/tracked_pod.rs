@@ -185,16 +185,21 @@ impl TrackedPod {
 
     /// Returns the time from which the pod may be evicted; `None` while a condition other than time blocks it.
     fn evictable(&self, context: &StepContext<'_>) -> Option<Millis> {
-        if context.settings.is_held(&self.pod) {
-            return None;
-        }
+        let released = context.settings.released_at(&self.pod)?;
         let group = if self.pod.group() == context.first { Millis(0) } else { self.jump_time(context)? };
         let retry = match (self.state, self.blocking_budget()) {
             (PodState::Refused { next, .. }, Some(budget)) => context.probe(budget)?.max(next),
             (PodState::Refused { next, .. }, None) => next,
             _ => Millis(0),
         };
-        Some(group.max(retry).max(context.times.open + self.lead_time(context)))
+        Some(group.max(retry).max(released).max(context.times.open + self.lead_time(context)))
+    }
+
+    /// Returns the time at which the pod must leave although a policy leaves it on the node at `now`: the end of its protection.
+    pub(crate) fn joins_at(&self, settings: &Settings, now: Millis) -> Option<Millis> {
+        let end = self.pod.do_not_disrupt.end().filter(|end| *end > now)?;
+        let waits = self.present && self.skip(settings, now) == Some(Skip::Policy);
+        (waits && self.skip(settings, end).is_none()).then_some(end)
     }
 
     /// Returns the time from which the pod does not wait for earlier groups.

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use drain::{Action, DaemonSets, Drain, Millis, PodOnNode, PodOutcome, Refusal, Reply, Settings, Skip};
+use drain::{
+    Action, BudgetPolicy, DaemonSets, Drain, Millis, PodOnNode, PodOutcome, Protection, Refusal, Reply, Settings, Skip,
+};
 
 const T0: Millis = Millis(1_000_000);
 
@@ -179,11 +181,11 @@ fn step_limits_the_grace_when_it_exceeds_the_deadline() {
 
 #[test]
 fn step_forces_no_pod_when_there_is_no_deadline() {
-    let held = PodOnNode { do_not_disrupt: true, ..pod("h") };
+    let held = PodOnNode { do_not_disrupt: Protection::Always, ..pod("h") };
     let mut drain = started(Settings::for_termination(None, 1), vec![held, pod("a")]);
     assert_eq!(requests(&drain.step(T0)), ["evict a"]);
     drain.reply(T0, "a", &Reply::Accepted);
-    drain.pods(T0, vec![PodOnNode { do_not_disrupt: true, ..pod("h") }]);
+    drain.pods(T0, vec![PodOnNode { do_not_disrupt: Protection::Always, ..pod("h") }]);
     assert!(drain.step(at(100_000)).is_empty());
     assert_eq!(drain.poll_timeout(at(100_000)), None);
     assert!(!drain.is_done());
@@ -191,11 +193,37 @@ fn step_forces_no_pod_when_there_is_no_deadline() {
 
 #[test]
 fn step_deletes_do_not_disrupt_pods_at_the_switch() {
-    let held = PodOnNode { do_not_disrupt: true, ..pod("h") };
+    let held = PodOnNode { do_not_disrupt: Protection::Always, ..pod("h") };
     let mut drain = started(notice(), vec![held]);
     assert!(drain.step(T0).is_empty());
     assert_eq!(drain.poll_timeout(T0), Some(at(90)));
     assert_eq!(requests(&drain.step(at(90))), ["delete h 20"]);
+}
+
+#[test]
+fn poll_timeout_returns_the_end_of_do_not_disrupt() {
+    let rows = [(BudgetPolicy::Hold, false), (BudgetPolicy::Leave, true)];
+    for (do_not_disrupt, done) in rows {
+        let held = |uid: &str, seconds| PodOnNode { do_not_disrupt: Protection::Until(at(seconds)), ..pod(uid) };
+        let settings = Settings { do_not_disrupt, ..Settings::for_termination(None, 1) };
+        let mut drain = started(settings, vec![held("a", 60), held("b", 90)]);
+        assert!(drain.step(T0).is_empty(), "{do_not_disrupt:?}");
+        assert_eq!((drain.poll_timeout(T0), drain.is_done()), (Some(at(60)), done), "{do_not_disrupt:?}");
+        assert_eq!(requests(&drain.step(at(60))), ["evict a"], "{do_not_disrupt:?}");
+        drain.reply(at(60), "a", &Reply::Accepted);
+        drain.pods(at(61), vec![deleting(held("a", 60), at(95)), held("b", 90)]);
+        assert!(!drain.is_done(), "{do_not_disrupt:?}");
+        assert_eq!(requests(&drain.step(at(90))), ["evict b"], "{do_not_disrupt:?}");
+    }
+}
+
+#[test]
+fn poll_timeout_ignores_do_not_disrupt_of_other_skips() {
+    let ended = PodOnNode { do_not_disrupt: Protection::Until(at(60)), terminal: true, ..pod("a") };
+    let settings = Settings { do_not_disrupt: BudgetPolicy::Leave, ..Settings::for_termination(None, 1) };
+    let mut drain = started(settings, vec![ended]);
+    assert!(drain.step(T0).is_empty());
+    assert_eq!(drain.poll_timeout(T0), None);
 }
 
 #[test]
@@ -238,7 +266,8 @@ fn step_gives_each_pod_its_grace_within_the_deadline() {
     assert_eq!(requests(&drain.step(T0)), ["delete long 300", "evict short"]);
     drain.reply(T0, "long", &Reply::Accepted);
     drain.reply(T0, "short", &Reply::Blocked { retry_after: Some(Duration::from_secs(900)), budget: None });
-    let endless = PodOnNode { do_not_disrupt: true, grace_seconds: 6000, ..deleting(pod("endless"), at(6000)) };
+    let endless =
+        PodOnNode { do_not_disrupt: Protection::Always, grace_seconds: 6000, ..deleting(pod("endless"), at(6000)) };
     drain.pods(at(90), vec![short, endless]);
     assert_eq!(requests(&drain.step(at(90))), ["delete endless 210"]);
     drain.reply(at(90), "endless", &Reply::Accepted);

@@ -10,7 +10,7 @@ mod server;
 
 use std::time::Duration;
 
-use drain::{DaemonSets, DrainOrder, Millis, PodOnNode, PodOutcome, Settings, Skip};
+use drain::{DaemonSets, DrainOrder, Millis, PodOnNode, PodOutcome, Protection, Settings, Skip};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 
 use client::{Client, Event};
@@ -63,8 +63,13 @@ fn any_pod() -> impl Strategy<Value = PodOnNode> {
     let rarely = || proptest::bool::weighted(0.07);
     let grace = prop_oneof![8 => 0_u64..=60, 1 => 61_u64..=4000];
     let deletion = proptest::option::weighted(0.07, 1_u64..400);
-    (owner, rarely(), -5_i32..5, grace, deletion, [rarely(), rarely(), rarely(), rarely()]).prop_map(
-        |(owner_kind, critical, priority, grace, deletion, [terminal, tolerates, mirror, held])| PodOnNode {
+    let protection = prop_oneof![
+        12 => Just(Protection::None),
+        1 => Just(Protection::Always),
+        1 => (1_u64..150).prop_map(|seconds| Protection::Until(T0 + Duration::from_secs(seconds))),
+    ];
+    (owner, rarely(), -5_i32..5, grace, deletion, protection, [rarely(), rarely(), rarely()]).prop_map(
+        |(owner_kind, critical, priority, grace, deletion, protection, [terminal, tolerates, mirror])| PodOnNode {
             owner_kind,
             critical,
             priority,
@@ -72,7 +77,7 @@ fn any_pod() -> impl Strategy<Value = PodOnNode> {
             deletion: deletion.map(|seconds| T0 + Duration::from_secs(seconds)),
             tolerates_disrupted: tolerates,
             mirror,
-            do_not_disrupt: held,
+            do_not_disrupt: protection,
             ..plain("", grace)
         },
     )

@@ -15,6 +15,8 @@
 //! their old and at their new places. A command that would take the place of one of them waits for the next plan. Where a
 //! command needs new nodes, they are narrowed to types that are certainly cheaper (`replacement_types`).
 //!
+//! Virtual pods of CapacityBuffers move like pods that run (`simulation`), but keep a node only from being empty.
+//!
 //! Requests of pods that do not move change beside the commands. Lowered requests that are needed again are restored first
 //! (`restore_requests`). At the end, NodePools with utilization `Pack` lower requests to make room for pods of nodes without
 //! another place (`lower_requests`).
@@ -45,7 +47,8 @@ use simulation::{Position, SimulatedCluster};
 
 use crate::provision::KnownDomains;
 use crate::{
-    Balance, CommandCause, CommandReason, MicroDollars, Node, NodeVerdict, Plan, PlannedCommand, Snapshot, Stage,
+    Balance, CommandCause, CommandReason, MicroDollars, Node, NodeVerdict, Plan, PlannedCommand, Report, Snapshot,
+    Stage,
 };
 
 /// Maximum number of searches for places, repeated after facts that a search did not foresee.
@@ -53,6 +56,15 @@ const MOST_SURPRISES: usize = 3;
 
 /// Adds disruption commands to a plan that has placed its pods, and a verdict for every managed node.
 pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
+    let Some((bound, mut disrupting)) = simulation::buffer_pods::bound(snapshot, plan) else {
+        return add_commands(snapshot, plan);
+    };
+    add_commands(&bound, &mut disrupting);
+    let (pods, order) = (std::mem::take(&mut plan.report.pods), std::mem::take(&mut plan.report.order));
+    *plan = Plan { report: Report { pods, order, ..disrupting.report }, ..disrupting };
+}
+
+fn add_commands(snapshot: &Snapshot, plan: &mut Plan) {
     let eligibility = EligibilityRules::new(snapshot, plan);
     let mut free: BTreeMap<CommandReason, Vec<Position>> = BTreeMap::new();
     let mut verdicts: BTreeMap<Position, NodeVerdict> = BTreeMap::new();

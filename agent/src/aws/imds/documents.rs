@@ -60,13 +60,14 @@ impl Imds {
         self.required("meta-data/mac", "a hardware address").await
     }
 
-    /// Returns the private DNS name; the first one where a DHCP option set has several domains.
+    /// Returns the host names of the instance, at least one: one for each domain name of the VPC's DHCP options, or one without
+    /// a domain.
     ///
     /// # Errors
     /// [`ImdsError`].
-    pub async fn local_hostname(&self) -> Result<String, ImdsError> {
+    pub async fn local_hostnames(&self) -> Result<Vec<String>, ImdsError> {
         let names = self.required("meta-data/local-hostname", "a host name").await?;
-        Ok(names.split_whitespace().next().unwrap_or_default().to_owned())
+        Ok(names.split_whitespace().map(str::to_owned).collect())
     }
 
     /// Returns the primary private IPv4 address.

@@ -54,6 +54,11 @@ impl Metadata {
         self.failed
     }
 
+    /// Returns the time at which the next failure is reported.
+    pub(super) fn poll_timeout(&self, now: Millis) -> Option<Millis> {
+        self.failing.values().map(|failing| failing.since + PATIENCE).filter(|at| *at > now).min()
+    }
+
     /// Returns the condition `kerf.sh/MetadataReachable`, from the first long failure on.
     pub(super) fn condition_update(&self, known: &AgentState, now: Millis) -> Option<ConditionUpdate> {
         let before = known.node()?.condition(condition::METADATA_REACHABLE);

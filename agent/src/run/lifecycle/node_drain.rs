@@ -175,7 +175,10 @@ impl NodeDrain {
     }
 
     pub(super) fn poll_timeout(&self, known: &AgentState, cordoned: bool, now: Millis) -> Option<Millis> {
-        let drain = known.journal.drain.as_ref().filter(|_| self.may_drain(known, cordoned, now))?;
+        let drain = known.journal.drain.as_ref()?;
+        if !self.may_drain(known, cordoned, now) {
+            return self.begun.map(|at| at + CORDON_PATIENCE).filter(|_| known.node().is_some());
+        }
         let end = self.deadline(known).filter(|_| known.journal.outcome.is_none());
         let owner = self.owner.poll_timeout(drain, now);
         drain.poll_timeout(now).into_iter().chain(end).chain(owner).chain(self.volumes.poll_timeout(known)).min()

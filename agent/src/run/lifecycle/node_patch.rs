@@ -53,9 +53,7 @@ impl NodePatcher {
     /// Returns the next patch. Marks that the agent must remove later are in the journal before the patch is sent.
     pub(super) fn patch(&mut self, known: &mut AgentState, patches: Vec<NodePatch>, now: Millis) -> Option<Value> {
         known.node()?;
-        let drains = known.journal.drain.is_some() && known.journal.outcome.is_none();
-        let age = if drains { HEARTBEAT_DRAINING } else { HEARTBEAT };
-        let old = self.heartbeat.is_none_or(|at| now >= at + age);
+        let old = self.heartbeat.is_none_or(|at| now >= at + heartbeat_age(known));
         let heartbeat = old.then(
             || json!({"metadata": {"annotations": {annotation::AGENT_HEARTBEAT: rfc3339(known.wall.wall_time(now))}}}),
         );
@@ -97,9 +95,16 @@ impl NodePatcher {
         self.writer.hurry(now);
     }
 
-    pub(super) fn poll_timeout(&self, now: Millis) -> Option<Millis> {
-        self.writer.opens(now)
+    pub(super) fn poll_timeout(&self, known: &AgentState, now: Millis) -> Option<Millis> {
+        let due = self.heartbeat.map(|at| at + heartbeat_age(known)).filter(|at| *at > now && self.writer.is_free());
+        self.writer.opens(now).into_iter().chain(due).min()
     }
+}
+
+/// Returns the maximum age of the heartbeat.
+fn heartbeat_age(known: &AgentState) -> Duration {
+    let drains = known.journal.drain.is_some() && known.journal.outcome.is_none();
+    if drains { HEARTBEAT_DRAINING } else { HEARTBEAT }
 }
 
 /// Timeline of this node's start as an annotation, for people without access to the instance.

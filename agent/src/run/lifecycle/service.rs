@@ -1,11 +1,13 @@
 //! Readiness of this node: the gates evaluate the state of bootstrap and the files of the instance.
 
+use api::condition;
 use drain::Millis;
 
 use super::agent_state::AgentState;
 use crate::bootstrap::state::BootstrapState;
 use crate::cluster::{ConditionUpdate, NodeEvent};
-use crate::gates::{Gates, ProbeResult};
+use crate::gates::{Gates, MachineFacts, ProbeResult};
+use crate::health::Health;
 use crate::run::startup_obstacle::StartupObstacle;
 
 #[derive(Debug)]
@@ -38,9 +40,15 @@ impl Service {
         self.bootstrap = report;
     }
 
-    /// Evaluates the state of bootstrap and our Node.
-    pub(super) fn observe(&mut self, known: &AgentState, now: Millis) {
-        self.gates.observe(self.bootstrap.as_ref(), known.node(), now);
+    /// Evaluates the state of bootstrap, our Node and the health of the network.
+    pub(super) fn observe(&mut self, known: &AgentState, health: &Health, now: Millis) {
+        let facts = MachineFacts {
+            bootstrap: self.bootstrap.as_ref(),
+            node: known.node(),
+            network: health.fatal_problem(condition::NETWORKING_READY),
+            wall: known.wall,
+        };
+        self.gates.observe(&facts, now);
     }
 
     /// Returns the condition `kerf.sh/Ready`. Returns `None` while a restarted agent has no result that contradicts the
@@ -59,6 +67,6 @@ impl Service {
     }
 
     pub(super) fn poll_timeout(&self, now: Millis) -> Option<Millis> {
-        self.obstacle.poll_timeout(now)
+        self.obstacle.poll_timeout(now).into_iter().chain(self.gates.changes_at(now)).min()
     }
 }

@@ -1,6 +1,7 @@
 //! Notices that wait for the reconcile of their NodeClaim, and results of EC2's status checks.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
@@ -16,6 +17,8 @@ const STALE: SignedDuration = SignedDuration::from_mins(3);
 pub struct Notices {
     pending: Mutex<BTreeMap<String, Pending>>,
     impaired: Mutex<Option<Impaired>>,
+    /// Set once AWS has refused the request for status checks.
+    are_status_checks_disabled: AtomicBool,
 }
 
 /// Start of the failure by instance id, and time of the result.
@@ -64,6 +67,17 @@ impl Notices {
     /// Stores the result of status checks at `checked_at`: the start of the failure by instance id. All other instances pass.
     pub fn record_status_checks(&self, since: BTreeMap<String, Timestamp>, checked_at: Timestamp) {
         *self.checks() = Some(Impaired { since, checked_at });
+    }
+
+    /// Records that status checks are not requested any more.
+    pub fn disable_status_checks(&self) {
+        self.are_status_checks_disabled.store(true, Ordering::Relaxed);
+    }
+
+    /// Reports whether status checks are requested.
+    #[must_use]
+    pub fn are_status_checks_enabled(&self) -> bool {
+        !self.are_status_checks_disabled.load(Ordering::Relaxed)
     }
 
     /// Returns the start of the failure by instance id; empty if the last result is stale. A result after `now`, from before

@@ -12,7 +12,7 @@ use cloud::{CloudError, ErrorKind as Failure, QueueMessage};
 use daemon::backoff::RetryDelays;
 use daemon::metric::{Metrics, NoLabels};
 use futures::future::join_all;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use tracing::Instrument as _;
 
 use super::message::{Message, parse};
-use super::{Notice, NoticeKind, Notices};
+use super::{Notice, NoticeKind, Notices, maintenance};
 use crate::capacity::offerings::Offerings;
 use crate::metrics;
 use crate::reconcile::work::WorkItem;
@@ -70,30 +70,85 @@ pub struct MessageDecision {
     pub notes: Vec<Event>,
 }
 
+/// Circumstances of a decision about a message.
+#[derive(Clone, Copy, Debug)]
+pub struct MessageContext {
+    /// Time of the decision.
+    pub now: Timestamp,
+    /// True if EC2's status checks are requested, which repeat scheduled events until they begin.
+    pub checks_statuses: bool,
+}
+
 /// Decides about a message. Instances without a NodeClaim and NodeClaims that are being deleted are ignored.
 #[must_use]
-pub fn decide(message: &Message, index: &Index) -> MessageDecision {
-    let Message::Notice { kind, instances, at } = message else { return MessageDecision::default() };
+pub fn decide(message: &Message, index: &Index, context: MessageContext) -> MessageDecision {
+    let Message::Notice { kind, instances, at, starts } = message else { return MessageDecision::default() };
     let claims = instances.iter().filter_map(|id| index.claim_of_instance(id));
     let mut decision = MessageDecision::default();
     for claim in claims.filter(|claim| claim.metadata.deletion_timestamp.is_none()) {
-        if *kind == NoticeKind::RebalanceRecommendation {
-            decision.notes.extend(advice(claim, index));
-            continue;
-        }
-        let spot = *kind == NoticeKind::SpotInterrupted;
-        let deadline = at.filter(|_| spot).and_then(|at| at.checked_add(SPOT_NOTICE).ok());
+        let deadline = match kind {
+            NoticeKind::RebalanceRecommendation => {
+                decision.notes.extend(advice(claim, index));
+                continue;
+            }
+            NoticeKind::ScheduledChange => match scheduled(claim, *starts, index, context) {
+                ScheduledStep::Act(deadline) => deadline,
+                ScheduledStep::Wait(notes) => {
+                    decision.notes.extend(notes);
+                    continue;
+                }
+            },
+            NoticeKind::SpotInterrupted => at.and_then(|at| at.checked_add(SPOT_NOTICE).ok()),
+            _ => None,
+        };
         decision.notices.push((claim.metadata.name.clone().unwrap_or_default(), Notice { kind: *kind, deadline }));
     }
     decision
 }
 
+/// Step for a scheduled change of an instance.
+enum ScheduledStep {
+    /// Removal of the NodeClaim, with the deadline of its pods.
+    Act(Option<Timestamp>),
+    /// No removal yet, with events.
+    Wait(Vec<Event>),
+}
+
+/// Decides about a scheduled change. A message cannot wait for weeks: until the change is near, EC2's status checks report the
+/// event again. Without status checks the controller acts at once.
+fn scheduled(
+    claim: &Arc<NodeClaim>,
+    starts: Option<Timestamp>,
+    index: &Index,
+    context: MessageContext,
+) -> ScheduledStep {
+    let nodes = || index.nodes_of(claim.provider_id().unwrap_or_default()).into_iter().map(AsRef::as_ref);
+    let agent = maintenance::is_handled_by_agent(nodes(), context.now);
+    let act = !agent && !context.checks_statuses || maintenance::is_due(starts, nodes(), context.now);
+    match starts {
+        _ if act => ScheduledStep::Act(maintenance::deadline(starts, context.now)),
+        Some(starts) if !agent => {
+            let minutes = maintenance::LEAD.as_mins();
+            let message =
+                format!("scheduled change of the instance at {starts}; its node is replaced {minutes} min before");
+            ScheduledStep::Wait(events(claim, index, reason::SCHEDULED_EVENT, &message))
+        }
+        // The agent reports the change itself.
+        _ => ScheduledStep::Wait(Vec::new()),
+    }
+}
+
 fn advice(claim: &Arc<NodeClaim>, index: &Index) -> Vec<Event> {
     let kind = NoticeKind::RebalanceRecommendation;
+    events(claim, index, kind.event(), kind.sentence())
+}
+
+/// Returns an event on the NodeClaim and on its nodes.
+fn events(claim: &Arc<NodeClaim>, index: &Index, reason: &'static str, message: &str) -> Vec<Event> {
     let nodes = index.nodes_of(claim.provider_id().unwrap_or_default());
     let objects = std::iter::once(ObjectReference::to(claim.as_ref()))
         .chain(nodes.into_iter().map(|node| ObjectReference::to(node.as_ref())));
-    objects.map(|object| Event::normal(object, kind.event(), kind.sentence().to_owned())).collect()
+    objects.map(|object| Event::normal(object, reason, message.to_owned())).collect()
 }
 
 impl Listener {
@@ -213,7 +268,9 @@ impl Listener {
             }
         };
         self.metrics.add(&metrics::MESSAGES_RECEIVED, metrics::ByMessageType { message_type: read.kind_label() }, 1.0);
-        let decision = self.cluster.read(|index| decide(&read, index));
+        let context =
+            MessageContext { now: self.cluster.now(), checks_statuses: self.notices.are_status_checks_enabled() };
+        let decision = self.cluster.read(|index| decide(&read, index, context));
         decision.notes.into_iter().for_each(|note| self.cluster.notes.publish(note));
         let answers = join_all(decision.notices.into_iter().map(|(claim, notice)| self.post(claim, notice)));
         let done = timeout(PATIENCE, answers).await.is_ok_and(|answers| answers.iter().all(Result::is_ok));
@@ -251,8 +308,8 @@ mod tests {
     use api::condition;
     use serde_json::json;
 
-    use super::{Index, Message, MessageDecision, Notice, NoticeKind, QueueState, decide};
-    use crate::fixture::{at, claim, condition as cond, merge, status};
+    use super::{Index, Message, MessageContext, MessageDecision, Notice, NoticeKind, QueueState, decide};
+    use crate::fixture::{at, claim, condition as cond, merge, node, status};
 
     fn index(change: &serde_json::Value) -> Index {
         let mut index = Index::default();
@@ -263,7 +320,18 @@ mod tests {
     }
 
     fn message(kind: NoticeKind, instances: &[&str]) -> Message {
-        Message::Notice { kind, instances: instances.iter().map(|id| (*id).to_owned()).collect(), at: Some(at(60)) }
+        let instances = instances.iter().map(|id| (*id).to_owned()).collect();
+        Message::Notice { kind, instances, at: Some(at(60)), starts: None }
+    }
+
+    /// Returns a scheduled change of the instance that starts at this second.
+    fn change(instance: &str, starts: i64) -> Message {
+        let (kind, instances) = (NoticeKind::ScheduledChange, vec![instance.to_owned()]);
+        Message::Notice { kind, instances, at: Some(at(60)), starts: Some(at(starts)) }
+    }
+
+    fn decided(message: &Message, index: &Index) -> MessageDecision {
+        decide(message, index, MessageContext { now: at(60), checks_statuses: true })
     }
 
     fn given_up(kind: NoticeKind, deadline: Option<i64>) -> MessageDecision {
@@ -283,11 +351,40 @@ mod tests {
             (Message::Nothing, MessageDecision::default()),
         ];
         for (message, expected) in rows {
-            assert_eq!(decide(&message, &index), expected, "{message:?}");
+            assert_eq!(decided(&message, &index), expected, "{message:?}");
         }
-        let advice = decide(&message(NoticeKind::RebalanceRecommendation, &[&id]), &index);
+        let advice = decided(&message(NoticeKind::RebalanceRecommendation, &[&id]), &index);
         assert_eq!(advice.notices, []);
         assert_eq!(advice.notes.iter().map(|note| note.reason()).collect::<Vec<_>>(), ["SpotRebalanceRecommendation"]);
+    }
+
+    #[test]
+    fn decide_waits_until_a_scheduled_change_is_near() {
+        let index = index(&json!({}));
+        let id = index.claims.values().next().unwrap().instance_id().unwrap().to_owned();
+        let ahead = change(&id, 60 + 21 * 86_400);
+        let waits = decided(&ahead, &index);
+        assert_eq!(waits.notices, []);
+        assert_eq!(waits.notes.iter().map(|note| note.reason()).collect::<Vec<_>>(), ["ScheduledEvent"]);
+        let near = given_up(NoticeKind::ScheduledChange, Some(1860));
+        assert_eq!(decided(&change(&id, 1860), &index), near, "half an hour ahead");
+        let unchecked = MessageContext { now: at(60), checks_statuses: false };
+        let at_once = given_up(NoticeKind::ScheduledChange, Some(60 + 21 * 86_400));
+        assert_eq!(decide(&ahead, &index, unchecked), at_once, "nothing would report the event again");
+    }
+
+    #[test]
+    fn decide_leaves_scheduled_changes_to_a_live_agent() {
+        let mut index = index(&json!({}));
+        let heartbeat = json!({"metadata": {"annotations": {"kerf.sh/agent-heartbeat": at(30).to_string()}}});
+        drop(index.apply(node(&heartbeat).as_ref().clone(), at(0), true));
+        let id = index.claims.values().next().unwrap().instance_id().unwrap().to_owned();
+        for checks_statuses in [true, false] {
+            for message in [change(&id, 120), change(&id, 1_000_000), message(NoticeKind::ScheduledChange, &[&id])] {
+                let context = MessageContext { now: at(60), checks_statuses };
+                assert_eq!(decide(&message, &index, context), MessageDecision::default(), "{message:?}");
+            }
+        }
     }
 
     #[test]
@@ -295,7 +392,7 @@ mod tests {
         let index = index(&json!({"metadata": {"deletionTimestamp": at(30).to_string()}}));
         let id = index.claims.values().next().unwrap().instance_id().unwrap().to_owned();
         for kind in [NoticeKind::SpotInterrupted, NoticeKind::RebalanceRecommendation, NoticeKind::InstanceTerminated] {
-            assert_eq!(decide(&message(kind, &[&id]), &index), MessageDecision::default(), "{kind:?}");
+            assert_eq!(decided(&message(kind, &[&id]), &index), MessageDecision::default(), "{kind:?}");
         }
     }
 

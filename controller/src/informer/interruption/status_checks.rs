@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cloud::{ErrorKind as Failure, InstanceStatus};
+use cloud::{ErrorKind as Failure, InstanceStatus, StatusEvent};
 use daemon::metric::Metrics;
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Notice, NoticeKind, Notices};
+use super::{Notice, NoticeKind, Notices, maintenance};
 use crate::capacity::offerings::Offerings;
 use crate::metrics;
 use crate::reconcile::work::WorkItem;
@@ -30,6 +30,8 @@ pub struct Finding {
     pub claim: String,
     /// Failed checks and events, the worst first.
     pub kinds: Vec<NoticeKind>,
+    /// Start of the first scheduled event.
+    pub starts: Option<Timestamp>,
 }
 
 impl Finding {
@@ -37,7 +39,11 @@ impl Finding {
     #[must_use]
     pub fn notice(&self, now: Timestamp) -> Option<Notice> {
         let kind = *self.kinds.first()?;
-        Some(Notice { kind, deadline: (kind != NoticeKind::EventStatus).then_some(now) })
+        let deadline = match kind {
+            NoticeKind::EventStatus => maintenance::deadline(self.starts, now),
+            _ => Some(now),
+        };
+        Some(Notice { kind, deadline })
     }
 }
 
@@ -48,10 +54,13 @@ pub fn find(statuses: &[InstanceStatus], index: &Index, now: Timestamp) -> Vec<F
     for status in statuses {
         let claim = index.claim_of_instance(&status.instance);
         let Some(claim) = claim.filter(|claim| claim.metadata.deletion_timestamp.is_none()) else { continue };
-        let kinds = ailments(status, now);
+        let nodes = index.nodes_of(claim.provider_id().unwrap_or_default()).into_iter().map(AsRef::as_ref);
+        let starts = first_start(&status.events);
+        let due = !status.events.is_empty() && maintenance::is_due(starts, nodes, now);
+        let kinds = ailments(status, due, now);
         if !kinds.is_empty() {
             let claim = claim.metadata.name.clone().unwrap_or_default();
-            found.push(Finding { instance: status.instance.clone(), claim, kinds });
+            found.push(Finding { instance: status.instance.clone(), claim, kinds, starts });
         }
     }
     found
@@ -70,12 +79,19 @@ fn moment(since: &Option<String>) -> Option<Timestamp> {
     since.as_ref()?.parse().ok()
 }
 
-fn ailments(status: &InstanceStatus, now: Timestamp) -> Vec<NoticeKind> {
+/// Returns the start of the first event; `None` if an event has no valid start and may begin at any moment.
+fn first_start(events: &[StatusEvent]) -> Option<Timestamp> {
+    let starts: Option<Vec<Timestamp>> = events.iter().map(|event| moment(&event.not_before)).collect();
+    starts?.into_iter().min()
+}
+
+/// Returns failed checks, and the scheduled event if it is `due`.
+fn ailments(status: &InstanceStatus, due: bool, now: Timestamp) -> Vec<NoticeKind> {
     let lasts = |since: &Option<String>| moment(since).is_some_and(|since| now.duration_since(since) >= LASTING);
     let rows = [
         (NoticeKind::SystemStatus, lasts(&status.system_impaired_since)),
         (NoticeKind::InstanceStatus, lasts(&status.instance_impaired_since)),
-        (NoticeKind::EventStatus, !status.events.is_empty()),
+        (NoticeKind::EventStatus, due),
     ];
     rows.into_iter().filter(|(_, holds)| *holds).map(|(kind, _)| kind).collect()
 }
@@ -102,6 +118,7 @@ pub async fn watch_for_ever(
                     cure = "allow ec2:DescribeInstanceStatus and restart",
                     "instance status checks are disabled: ec2:DescribeInstanceStatus is not allowed"
                 );
+                notices.disable_status_checks();
                 return;
             }
             Err(error) => {
@@ -144,8 +161,38 @@ mod tests {
     use api::condition;
     use cloud::{InstanceStatus, StatusEvent};
 
+    use serde_json::json;
+
     use super::{Index, NoticeKind, find, impaired};
-    use crate::fixture::{at, claim, condition as cond, status};
+    use crate::fixture::{at, claim, condition as cond, node, status};
+
+    /// Returns an index with a launched NodeClaim, and the id of its instance.
+    fn launched() -> (Index, String) {
+        let mut index = Index::default();
+        drop(index.apply(claim(&status(&[cond(condition::LAUNCHED, "True", 0)])).as_ref().clone(), at(0), true));
+        let id = index.claims.values().next().unwrap().instance_id().unwrap().to_owned();
+        (index, id)
+    }
+
+    /// Returns a scheduled event that starts at this second.
+    fn starting(seconds: i64) -> StatusEvent {
+        let not_before = Some(at(seconds).to_string());
+        StatusEvent { code: "system-reboot".to_owned(), not_before, ..StatusEvent::default() }
+    }
+
+    /// Tests that the setting `maintenance` of a live agent holds, and a failed check counts beside it.
+    #[test]
+    fn find_leaves_events_to_a_live_agent() {
+        let (mut index, id) = launched();
+        let heartbeat = json!({"metadata": {"annotations": {"kerf.sh/agent-heartbeat": at(250).to_string()}}});
+        drop(index.apply(node(&heartbeat).as_ref().clone(), at(0), true));
+        let announced = InstanceStatus { instance: id, events: vec![starting(310)], ..InstanceStatus::default() };
+        assert_eq!(find(std::slice::from_ref(&announced), &index, at(300)), []);
+        let failed = InstanceStatus { system_impaired_since: Some(at(0).to_string()), ..announced.clone() };
+        assert_eq!(find(&[failed], &index, at(300))[0].kinds, [NoticeKind::SystemStatus]);
+        let silent = find(&[announced], &index, at(430));
+        assert_eq!(silent[0].kinds, [NoticeKind::EventStatus], "the agent has not reported for three minutes");
+    }
 
     #[test]
     fn impaired_returns_the_first_failure_when_its_time_is_valid() {
@@ -170,10 +217,8 @@ mod tests {
     }
 
     #[test]
-    fn find_reports_checks_when_they_last_and_events_at_once() {
-        let mut index = Index::default();
-        drop(index.apply(claim(&status(&[cond(condition::LAUNCHED, "True", 0)])).as_ref().clone(), at(0), true));
-        let id = index.claims.values().next().unwrap().instance_id().unwrap().to_owned();
+    fn find_reports_checks_when_they_last_and_events_when_due() {
+        let (index, id) = launched();
         let since = |seconds: i64| Some(at(seconds).to_string());
         let event = StatusEvent { code: "instance-stop".to_owned(), ..StatusEvent::default() };
         let well = InstanceStatus { instance: id, ..InstanceStatus::default() };
@@ -191,6 +236,22 @@ mod tests {
                 Some(at(300)),
             ),
             (InstanceStatus { events: vec![event.clone()], ..well.clone() }, vec![NoticeKind::EventStatus], None),
+            (InstanceStatus { events: vec![starting(2101)], ..well.clone() }, vec![], None),
+            (
+                InstanceStatus { events: vec![starting(90_000), starting(2100)], ..well.clone() },
+                vec![NoticeKind::EventStatus],
+                Some(at(2100)),
+            ),
+            (
+                InstanceStatus { events: vec![starting(310)], ..well.clone() },
+                vec![NoticeKind::EventStatus],
+                Some(at(420)),
+            ),
+            (
+                InstanceStatus { events: vec![starting(2101)], system_impaired_since: since(0), ..well.clone() },
+                vec![NoticeKind::SystemStatus],
+                Some(at(300)),
+            ),
             (
                 InstanceStatus { events: vec![event.clone()], system_impaired_since: since(0), ..well.clone() },
                 vec![NoticeKind::SystemStatus, NoticeKind::EventStatus],

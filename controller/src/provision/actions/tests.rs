@@ -193,7 +193,11 @@ fn moving(begin: &[usize]) -> PlanActions {
         reason: CommandReason::Underutilized,
         nodes: vec![DisruptedNode { node: "node-1".to_owned(), claim: "default-1".to_owned() }],
         replacements: vec![0],
-        pods: vec![place("there", Destination::Node("node-2".to_owned())), place("new", Destination::Launch(0))],
+        pods: vec![
+            place("there", Destination::Node("node-2".to_owned())),
+            place("new", Destination::Launch(0)),
+            place("virtual", Destination::Launch(0)),
+        ],
         saving: None,
         cost: 0,
         why: CommandCause::Cheaper,
@@ -201,10 +205,11 @@ fn moving(begin: &[usize]) -> PlanActions {
     let plan = Plan {
         launches: vec![launch(Purpose::Replacement, Vec::new()), launch(Purpose::Provision, vec![0])],
         moves: vec![planned],
-        report: Report { pods: vec![PodVerdict::Postponed], ..Report::default() },
+        report: Report { pods: vec![PodVerdict::Postponed; 2], ..Report::default() },
         ..Plan::default()
     };
-    let snapshot = Snapshot { pods: vec![waiting(false)], ..Snapshot::default() };
+    let held = planner::Pod { uid: "virtual".to_owned(), ..waiting(true) };
+    let snapshot = Snapshot { pods: vec![waiting(false), held], ..Snapshot::default() };
     from_plan(&index, &SnapshotResult { snapshot, ..SnapshotResult::default() }, &plan, begin)
 }
 
@@ -224,5 +229,5 @@ fn from_plan_launches_replacements_when_their_command_begins() {
     assert_ne!(Some(&new), provisioned.metadata.name.as_ref());
     assert_eq!((order.claims.as_slice(), order.id()), (["default-1".to_owned()].as_slice(), Some(new.clone())));
     let places: Vec<(&str, &str)> = order.places.iter().map(|(pod, to)| (pod.as_str(), to.as_str())).collect();
-    assert_eq!(places, [("there", "node-2"), ("new", new.as_str())]);
+    assert_eq!(places, [("there", "node-2"), ("new", new.as_str())], "a virtual pod is not nominated");
 }

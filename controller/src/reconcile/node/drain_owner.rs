@@ -125,7 +125,13 @@ pub(super) fn is_asked(view: &NodeView) -> bool {
 
 /// Reports whether an agent on the instance is live and would receive a request.
 pub(super) fn is_heard(view: &NodeView) -> bool {
-    last_agent_report(&view.node).is_some_and(|heard| view.now.duration_since(heard) < SILENCE)
+    has_live_agent(&view.node, view.now)
+}
+
+/// Reports whether an agent on the node has reported recently before `now`.
+#[must_use]
+pub fn has_live_agent(node: &Node, now: Timestamp) -> bool {
+    last_agent_report(node).is_some_and(|heard| now.duration_since(heard) < SILENCE)
 }
 
 /// Returns the agent's report about the requested drain.

@@ -2,7 +2,7 @@
 //! transcripts of drains, driven by this controller.
 
 use api::{NodeClaim, annotation, condition};
-use drain::{Action, Drain, Millis, PodOnNode, Reply};
+use drain::{Action, Drain, Millis, PodOnNode, Protection, Reply};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -171,9 +171,15 @@ fn written(pod: &PodOnNode) -> Value {
         .as_ref()
         .map(|kind| json!([{"apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "o", "controller": true}]));
     let bears = json!([{"key": api::taint::DISRUPTED, "operator": "Exists"}]);
-    let annotations = [(annotation::MIRROR_POD, pod.mirror), (annotation::DO_NOT_DISRUPT, pod.do_not_disrupt)];
+    let protected = match pod.do_not_disrupt {
+        Protection::None => None,
+        Protection::Until(end) => Some(format!("{}s", end.since(T0).as_secs())),
+        Protection::Always => Some("true".to_owned()),
+    };
+    let annotations =
+        [(annotation::MIRROR_POD, pod.mirror.then(|| "true".to_owned())), (annotation::DO_NOT_DISRUPT, protected)];
     let annotations: Value =
-        annotations.iter().filter(|(_, holds)| *holds).map(|(key, _)| ((*key).to_owned(), json!("true"))).collect();
+        annotations.into_iter().filter_map(|(key, text)| Some((key.to_owned(), json!(text?)))).collect();
     let class = if pod.critical { "system-cluster-critical" } else { "" };
     json!({
         "metadata": {
@@ -184,7 +190,9 @@ fn written(pod: &PodOnNode) -> Value {
             "terminationGracePeriodSeconds": pod.grace_seconds, "priority": pod.priority, "priorityClassName": class,
             "tolerations": if pod.tolerates_disrupted { bears } else { Value::Null },
         },
-        "status": {"phase": if pod.terminal { "Succeeded" } else { "Running" }},
+        "status": {
+            "phase": if pod.terminal { "Succeeded" } else { "Running" }, "startTime": timestamp(T0).to_string(),
+        },
     })
 }
 

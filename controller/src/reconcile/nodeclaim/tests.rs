@@ -441,6 +441,34 @@ fn decide_marks_the_spot_offering_when_a_notice_arrives() {
     }
 }
 
+/// Only a spot interruption counts as one: neither a shutdown, nor the Auto Scaling group, nor maintenance of a spot instance
+/// says that its pool has no capacity.
+#[test]
+fn decide_counts_the_agents_reason_of_an_interruption() {
+    let labels = json!({"metadata": {"labels": {
+        label::CAPACITY_TYPE: "spot", label::INSTANCE_TYPE: "m5.large", label::ZONE: "us-west-2a",
+    }}});
+    let rows = [
+        (reason::SPOT_INTERRUPTION, "spot_interrupted", true),
+        (reason::REBALANCE_REPLACEMENT, "rebalance_recommendation", false),
+        (reason::SCHEDULED_EVENT, "scheduled_change", false),
+        (reason::INSTANCE_SHUTDOWN, "instance_stopped", false),
+        (reason::ASG_LIFECYCLE, "instance_terminated", false),
+        ("LaterReason", "instance_terminated", false),
+    ];
+    for (why, counted, short) in rows {
+        let condition = json!({"type": condition::INTERRUPTED, "status": "True", "reason": why});
+        let noticed = json!({"status": {"conditions": [condition]}});
+        let decision = decide(&claim_view(&merged(&[registered("True"), labels.clone()]), &[noticed], 60));
+        assert_eq!((decision.disrupted, decision.short.is_some()), (Some(counted), short), "{why}");
+        assert_eq!(
+            words(&decision.steps).last().map(String::as_str),
+            Some("delete claim default-1 (claim-uid)"),
+            "{why}"
+        );
+    }
+}
+
 fn removal(change: &Value, nodes: &[Value], instance: InstanceState) -> NodeClaimDecision {
     let gone = json!({"metadata": {"deletionTimestamp": at(60).to_string()}});
     let mut view = claim_view(&merged(&[registered("True"), gone, change.clone()]), nodes, 70);

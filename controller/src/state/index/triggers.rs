@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use kube::Resource;
 use kube::api::ObjectMeta;
 
+use super::failure_times::keep_failure_times;
 use super::{ConditionOwner, ConditionView, Index, Table, key_of};
 use crate::provision::batcher::{LOOK_AGAIN, PlanTrigger};
 use crate::reconcile::work::{Triggers, WorkItem};
@@ -30,6 +31,8 @@ pub trait Indexed: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send +
     }
     /// Replaces parts that objects have in common by one shared copy.
     fn share(&mut self, _: &mut Index) {}
+    /// Keeps facts of the version before, which the watch showed without a gap and this version lacks.
+    fn keep_known(&mut self, _before: &Self) {}
     /// Returns the conditions, if they are counted.
     fn condition_views(&self) -> Vec<ConditionView<'_>> {
         Vec::new()
@@ -198,6 +201,12 @@ impl Indexed for Node {
 
     fn table_mut(index: &mut Index) -> &mut Table<Self> {
         &mut index.nodes
+    }
+
+    fn keep_known(&mut self, before: &Self) {
+        if self.metadata.uid == before.metadata.uid {
+            keep_failure_times(self, before);
+        }
     }
 
     fn condition_views(&self) -> Vec<ConditionView<'_>> {

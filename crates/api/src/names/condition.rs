@@ -59,6 +59,9 @@ pub const CONTAINER_RUNTIME_READY: &str = "ContainerRuntimeReady";
 pub const NETWORKING_READY: &str = "NetworkingReady";
 /// Node: accelerators work.
 pub const ACCELERATED_HARDWARE_READY: &str = "AcceleratedHardwareReady";
+/// Node: conditions of the node's health, which are False for a problem.
+pub const HEALTH: [&str; 5] =
+    [KERNEL_READY, STORAGE_READY, CONTAINER_RUNTIME_READY, NETWORKING_READY, ACCELERATED_HARDWARE_READY];
 /// Node: all gates of the agent are open. If False, the reason lists the closed gates.
 pub const AGENT_READY: &str = "kerf.sh/Ready";
 /// Node: EC2 has announced the end of the instance. The message contains `deadline=<RFC 3339>`.

@@ -19,9 +19,6 @@ const PAGE: i32 = 1000;
 const EVENTS: [&str; 5] =
     ["instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"];
 
-/// Prefixes of the descriptions of past events.
-const OVER: [&str; 2] = ["[Completed]", "[Canceled]"];
-
 pub(crate) async fn unhealthy(client: &Client) -> Result<Vec<InstanceStatus>, CloudError> {
     let mut found = BTreeMap::new();
     for filter in [
@@ -62,7 +59,7 @@ fn impaired(summary: Option<ec2::InstanceStatusSummary>) -> Option<String> {
 fn event(event: ec2::InstanceStatusEvent) -> Option<StatusEvent> {
     let description = event.description.unwrap_or_default();
     let code = event.code?.as_str().to_owned();
-    let counts = EVENTS.contains(&code.as_str()) && !OVER.iter().any(|word| description.starts_with(word));
+    let counts = EVENTS.contains(&code.as_str()) && !StatusEvent::is_over(&description);
     counts.then(|| StatusEvent { code, description, not_before: event.not_before.and_then(text) })
 }
 

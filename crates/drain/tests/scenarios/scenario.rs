@@ -15,11 +15,11 @@
 //! ```
 //!
 //! Attributes of a pod: `grace 60s`, `stops in 5s`, `hangs`, `budget NAME`, `priority 10`, `ending until 600s`, `tolerates
-//! KEY`, `claims 1`, `critical`, `daemonset`, `bare`, `static`, `ended`, `held` (do-not-disrupt).
+//! KEY`, `claims 1`, `critical`, `daemonset`, `bare`, `static`, `ended`, `held` (do-not-disrupt), `held until 60s`.
 
 use std::time::Duration;
 
-use drain::{Millis, PodOnNode};
+use drain::{Millis, PodOnNode, Protection};
 
 /// Start of every scenario.
 pub const T0: Millis = Millis(1_767_268_800_000);
@@ -151,6 +151,9 @@ fn member(name: &str, words: &[&str]) -> Result<Member, String> {
             ("ending", ["until", span, more @ ..]) => set(&mut member.pod.deletion, Some(moment(span)?), more),
             ("tolerates", [key, more @ ..]) => set(&mut member.pod.tolerates_disrupted, *key == DISRUPTED, more),
             ("claims", [text, more @ ..]) => set(&mut member.pod.claims, number(text)?, more),
+            ("held", ["until", span, more @ ..]) => {
+                set(&mut member.pod.do_not_disrupt, Protection::Until(moment(span)?), more)
+            }
             ("hangs", more) => set(&mut hangs, true, more),
             (word, more) => {
                 trait_of(&mut member.pod, word)?;
@@ -175,7 +178,7 @@ fn trait_of(pod: &mut PodOnNode, word: &str) -> Result<(), String> {
         "bare" => pod.owner_kind = None,
         "static" => pod.mirror = true,
         "ended" => pod.terminal = true,
-        "held" => pod.do_not_disrupt = true,
+        "held" => pod.do_not_disrupt = Protection::Always,
         _ => return Err(format!("{word} is no word of a pod")),
     }
     Ok(())

@@ -178,7 +178,7 @@ impl<'a> DisruptionPlan<'a> {
         if let Some(blocker) = self.blocker(&[position], reason) {
             return Err(blocker);
         }
-        match self.search(&[position]) {
+        match self.search(&[position]).or_else(|verdict| self.search_without_buffers(position).ok_or(verdict)) {
             Ok(outcome) => {
                 let saved = self.saved(&[position], &outcome.launches);
                 self.keep(&[position], reason, why, outcome, saved)
@@ -205,6 +205,18 @@ impl<'a> DisruptionPlan<'a> {
             self.relocator.undo();
         }
         Err(verdict)
+    }
+
+    /// Finds places for the pods of a node without the virtual pods of CapacityBuffers, if it has such pods. A buffer that has no
+    /// other place now keeps no outdated node.
+    fn search_without_buffers(&mut self, position: Position) -> Option<RelocationOutcome> {
+        if self.node(position).pods.iter().all(|pod| pod.buffer.is_none()) {
+            return None;
+        }
+        self.relocator.leave_buffers(true);
+        let outcome = self.search(&[position]);
+        self.relocator.leave_buffers(false);
+        outcome.ok()
     }
 
     fn refusal(&self, obstacle: Obstacle) -> NodeVerdict {

@@ -11,7 +11,7 @@ use crate::{
 pub(super) struct EligibilityRules<'a> {
     snapshot: &'a Snapshot,
     pools: BTreeMap<&'a str, &'a Pool>,
-    /// Nodes to which this plan assigns pods.
+    /// Nodes to which this plan assigns pods. Virtual pods of CapacityBuffers never arrive, so they do not count.
     expecting: BTreeSet<String>,
     /// NodePools with so many unhealthy nodes that the nodes themselves are hardly the cause: number of unhealthy nodes, and of
     /// all.
@@ -22,7 +22,7 @@ pub(super) struct EligibilityRules<'a> {
 
 impl<'a> EligibilityRules<'a> {
     pub(super) fn new(snapshot: &'a Snapshot, plan: &Plan) -> Self {
-        let expecting = expecting(plan);
+        let expecting = expecting(snapshot, plan);
         let pools = snapshot.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
         Self { snapshot, pools, expecting, mostly_unhealthy: unhealthy_by_pool(snapshot), near: near(snapshot, plan) }
     }
@@ -66,11 +66,15 @@ impl<'a> EligibilityRules<'a> {
         }
         let pool = self.pool(node);
         let outdated = self.outdated(node);
-        if let Some(pods) = in_use(node).filter(|_| outdated.is_none() && !pool.is_some_and(repacks)) {
+        let stays_in_use = outdated.is_none() && !pool.is_some_and(repacks);
+        if let Some(pods) = in_use(node).filter(|_| stays_in_use) {
             return Err(NodeVerdict::InUse { pods });
         }
         if self.is_expected(node) {
             return Err(NodeVerdict::Nominated);
+        }
+        if let Some(buffer) = held_buffer(node).filter(|_| stays_in_use) {
+            return Err(NodeVerdict::HoldsBuffer { buffer });
         }
         if node.do_not_disrupt {
             return Err(NodeVerdict::DoNotDisrupt);
@@ -84,7 +88,7 @@ impl<'a> EligibilityRules<'a> {
             return self.evaluate_never_registered(node);
         }
         let quiet = self.is_quiet(node, pool);
-        if !is_static && in_use(node).is_none() && quiet.is_ok() {
+        if !is_static && in_use(node).is_none() && held_buffer(node).is_none() && quiet.is_ok() {
             self.has_no_blocking_pod(node)?;
             return Ok(CommandReason::Empty);
         }
@@ -178,26 +182,33 @@ fn first(node: &Node, is: impl Fn(&BoundPod) -> bool) -> Option<&BoundPod> {
     found.min_by(|one, other| (&one.name, &one.uid).cmp(&(&other.name, &other.uid)))
 }
 
-/// Returns the existing nodes that receive pods in the plan.
-fn expecting(plan: &Plan) -> BTreeSet<String> {
-    let nodes = plan.report.pods.iter().filter_map(|verdict| match verdict {
+/// Returns the existing nodes that receive real pods in the plan.
+fn expecting(snapshot: &Snapshot, plan: &Plan) -> BTreeSet<String> {
+    let real = snapshot.pods.iter().zip(&plan.report.pods).filter(|(pod, _)| pod.buffer.is_none());
+    let nodes = real.filter_map(|(_, verdict)| match verdict {
         PodVerdict::Existing { node, .. } => Some(node.clone()),
         _ => None,
     });
     nodes.collect()
 }
 
-/// Returns the affinity terms of pods with a place, with their namespaces.
+/// Returns the affinity terms of real pods with a place, with their namespaces.
 fn near<'a>(snapshot: &'a Snapshot, plan: &Plan) -> Vec<(&'a str, &'a PodTerm)> {
-    let shapes: BTreeSet<usize> = plan.report.order.iter().map(|pod| snapshot.pods[*pod].shape).collect();
+    let real = plan.report.order.iter().map(|pod| &snapshot.pods[*pod]).filter(|pod| pod.buffer.is_none());
+    let shapes: BTreeSet<usize> = real.map(|pod| pod.shape).collect();
     let shapes = shapes.into_iter().map(|shape| &snapshot.shapes[shape]);
     shapes.flat_map(|shape| shape.near.iter().map(|term| (shape.namespace.as_str(), term))).collect()
 }
 
-/// Returns the number of pods on a node that would need another place, if there are any.
+/// Returns the number of pods that run on a node and would need another place, if there are any.
 fn in_use(node: &Node) -> Option<usize> {
-    let pods = node.pods.iter().filter(|pod| pod.reschedulable).count();
+    let pods = node.pods.iter().filter(|pod| pod.reschedulable && pod.buffer.is_none()).count();
     (pods > 0).then_some(pods)
+}
+
+/// Returns the first CapacityBuffer that keeps capacity on a node.
+fn held_buffer(node: &Node) -> Option<String> {
+    node.pods.iter().filter_map(|pod| pod.buffer.clone()).min()
 }
 
 /// Reports whether the NodePool consolidates nodes with pods.

@@ -59,7 +59,7 @@ impl<'a> LowerRequests<'a> {
                 continue;
             }
             let mut offers = Vec::new();
-            for pod in node.pods.iter().filter(|pod| !pod.ending && !raised.contains(pod.uid.as_str())) {
+            for pod in node.pods.iter().filter(|pod| may_shrink(pod) && !raised.contains(pod.uid.as_str())) {
                 match offer(snapshot, node, pod, pool.disruption.packing) {
                     Ok(offer) => offers.extend(offer),
                     Err(why) => {
@@ -136,6 +136,11 @@ impl<'a> LowerRequests<'a> {
         };
         offers.iter().enumerate().filter_map(resize).collect()
     }
+}
+
+/// Reports whether the pod runs and keeps running.
+fn may_shrink(pod: &BoundPod) -> bool {
+    !pod.ending && pod.buffer.is_none()
 }
 
 fn offer<'a>(

@@ -1,5 +1,7 @@
 //! Simulated cluster in which the plan's pods have their places, and the pods of candidates are pods to be placed.
 
+pub(super) mod buffer_pods;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -82,6 +84,7 @@ impl SimulatedCluster {
                 created: Millis::default(),
                 leaving_node: Some(node.name.clone()),
                 claims: pod.claims.clone(),
+                buffer: pod.buffer.clone(),
                 ..Pod::default()
             });
         }

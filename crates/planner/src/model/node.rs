@@ -204,6 +204,9 @@ pub struct BoundPod {
     pub sizing: Option<Box<Sizing>>,
     /// True if a copy of it must run before it is evicted.
     pub surges: bool,
+    /// `namespace/name` of its CapacityBuffer, for virtual pods during disruption: they occupy capacity of the node and never
+    /// run.
+    pub buffer: Option<String>,
 }
 
 impl BoundPod {
@@ -236,6 +239,7 @@ impl Default for BoundPod {
             used: None,
             sizing: None,
             surges: false,
+            buffer: None,
         }
     }
 }

@@ -81,6 +81,11 @@ pub enum NodeVerdict {
         /// Number of these pods.
         pods: usize,
     },
+    /// A CapacityBuffer keeps capacity on the node, and the NodePool consolidates only empty nodes.
+    HoldsBuffer {
+        /// The CapacityBuffer as `namespace/name`.
+        buffer: String,
+    },
     /// The price of the node is unknown.
     UnknownPrice,
     /// The node is busy or under pressure.

@@ -49,6 +49,8 @@ pub(crate) struct Relocator<'a> {
     watching: BTreeSet<GroupId>,
     /// Launches of kept trials, in the order of the solver's launches.
     launches: Vec<Launch>,
+    /// True while trials leave the virtual pods of CapacityBuffers without a place.
+    leaves_buffers: bool,
     pub(super) before: Option<Checkpoint<'a>>,
 }
 
@@ -123,7 +125,13 @@ impl<'a> Relocator<'a> {
         let (watched, watching) = groups_of_plan(&solver.problem, own);
         let (placed_pods, launches) = (BTreeMap::new(), Vec::new());
         let scheduler = SchedulerModel::new(&solver.existing, &solver.problem.dimensions);
-        Self { solver, scheduler, own, existing_of, placed_pods, watched, watching, launches, before: None }
+        let (leaves_buffers, before) = (false, None);
+        Self { solver, scheduler, own, existing_of, placed_pods, watched, watching, launches, leaves_buffers, before }
+    }
+
+    /// Sets whether trials leave the virtual pods of CapacityBuffers without a place.
+    pub(crate) fn leave_buffers(&mut self, leaves: bool) {
+        self.leaves_buffers = leaves;
     }
 
     /// Reports whether kube-scheduler may place pods on a node that the plan assigns to future nodes.
@@ -267,7 +275,9 @@ impl<'a> Relocator<'a> {
     /// Vacates nodes and queues their pods, those that are hard to place first.
     fn begin(&mut self, nodes: &[usize]) -> Vec<PodRun> {
         let solver = &mut self.solver;
-        let moved: Vec<usize> = nodes.iter().flat_map(|node| self.own[*node].iter().copied()).collect();
+        let pods = nodes.iter().flat_map(|node| self.own[*node].iter().copied());
+        let stranded = |pod: &usize| self.leaves_buffers && solver.problem.snapshot.pods[*pod].buffer.is_some();
+        let moved: Vec<usize> = pods.filter(|pod| !stranded(pod)).collect();
         self.before = Some(Checkpoint {
             counted: saved_counts(&solver.topology),
             headroom: solver.capacity.headroom.clone(),
@@ -432,7 +442,10 @@ impl<'a> Relocator<'a> {
 /// Returns groups that rules of placed pods count, and groups that count these pods.
 fn groups_of_plan(problem: &Problem<'_>, own: &[Vec<usize>]) -> (BTreeSet<GroupId>, BTreeSet<GroupId>) {
     let residents: BTreeSet<usize> = own.iter().flatten().copied().collect();
-    let planned = (0..problem.snapshot.pods.len()).filter(|pod| !residents.contains(pod));
+    let pods = &problem.snapshot.pods;
+    // A virtual pod without a nomination is bound, or has no place: nothing waits for it.
+    let waits = |pod: &usize| pods[*pod].buffer.is_none() || pods[*pod].nominated.is_some();
+    let planned = (0..pods.len()).filter(|pod| !residents.contains(pod) && waits(pod));
     let shapes: BTreeSet<usize> = planned.map(|pod| problem.demand_of[pod]).collect();
     let demands = || shapes.iter().map(|shape| &problem.demands[*shape]);
     let rules = demands().flat_map(|demand| &demand.levels).flat_map(|level| &level.rules).map(|rule| rule.group);

@@ -38,6 +38,7 @@ pub(super) fn bound_pod(
         used: None,
         sizing: None,
         surges,
+        buffer: None,
     }
 }
 

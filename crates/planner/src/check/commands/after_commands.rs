@@ -25,6 +25,7 @@ pub(in crate::check) fn apply_commands(snapshot: &Snapshot, plan: &Plan) -> (Sna
     done.moves.clear();
     for it in &plan.moves {
         leave(&mut after, it);
+        strand_buffers(&after, &mut done, it);
         for relocation in &it.pods {
             relocate(&mut after, &mut done, relocation);
         }
@@ -56,11 +57,17 @@ fn leave(after: &mut Snapshot, it: &PlannedCommand) {
 }
 
 fn relocate(after: &mut Snapshot, done: &mut Plan, it: &Relocation) {
-    let Some(pod) = take_in(after, &it.from, &it.uid) else { return };
+    let is_virtual = |pod: &Pod| pod.buffer.is_some() && pod.uid == it.uid;
+    let Some(pod) = after.pods.iter().position(is_virtual).or_else(|| take_in(after, &it.from, &it.uid)) else {
+        return;
+    };
     done.report.order.push(pod);
-    done.report.pods.push(match &it.to {
+    done.report.pods.resize(after.pods.len(), PodVerdict::Postponed);
+    done.report.pods[pod] = match &it.to {
         Destination::Node(node) => {
-            done.nominations.push(Nomination { pod, node: node.clone() });
+            if after.pods[pod].buffer.is_none() {
+                done.nominations.push(Nomination { pod, node: node.clone() });
+            }
             PodVerdict::Existing { node: node.clone(), why: PlacementReason::Room, dropped: Vec::new() }
         }
         Destination::Launch(launch) => {
@@ -69,7 +76,18 @@ fn relocate(after: &mut Snapshot, done: &mut Plan, it: &Relocation) {
             }
             PodVerdict::Launch { launch: *launch, why: PlacementReason::Opened, dropped: Vec::new() }
         }
-    });
+    };
+}
+
+/// Removes the places of virtual pods of CapacityBuffers on the nodes of a command.
+fn strand_buffers(after: &Snapshot, done: &mut Plan, it: &PlannedCommand) {
+    let goes = |name: &str| it.nodes.iter().any(|disrupted| disrupted.node == name);
+    for position in (0..after.pods.len()).filter(|position| after.pods[*position].buffer.is_some()) {
+        if matches!(&done.report.pods[position], PodVerdict::Existing { node, .. } if goes(node)) {
+            done.report.pods[position] = PodVerdict::Postponed;
+            done.report.order.retain(|it| *it != position);
+        }
+    }
 }
 
 /// Adds pods without a search for places as pending pods.
