@@ -7,7 +7,7 @@ pub fn filters(text: &str) -> BTreeSet<String> {
     let joined = text.replace("\\\n", " ");
     let commands = joined.lines().filter(|line| line.contains("cargo test") && !line.contains("--test scenarios --"));
     let words = commands.filter_map(|line| line.split_once(" -- ")).flat_map(|(_, rest)| {
-        let rest = rest.split('#').next().unwrap_or_default();
+        let rest = rest.split(['#', '`']).next().unwrap_or_default();
         rest.split_whitespace().filter(|word| !word.starts_with('-')).map(str::to_owned).collect::<Vec<_>>()
     });
     words.collect()

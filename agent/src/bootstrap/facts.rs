@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use anyhow::Context as _;
-use machine::nodeconfig::{NodeConfig, NodeConfigError};
+use machine::nodeconfig::{INSTANCE_ID_NODE_NAME, NodeConfig, NodeConfigError};
 use machine::pods::InterfaceLimits;
 use machine::quote::quote;
 use machine::userdata::{self, UserData};

@@ -109,7 +109,7 @@ fn snapshot(types: Vec<InstanceType>, pods: &[i64], capacity_types: &[&str]) -> 
     };
     let pod = |shape| Pod { uid: format!("{shape}"), name: format!("default/web-{shape}"), shape, ..Pod::default() };
     let well_known = label::CORE_WELL_KNOWN.iter().chain(&label::AWS_WELL_KNOWN).map(|key| (*key).to_owned());
-    let requirements = vec![Requirement::new(label::CAPACITY_TYPE, Operator::In, capacity_types)];
+    let requirements = vec![Requirement::new(label::CAPACITY_TYPE, Operator::In, capacity_types.iter().copied())];
     Snapshot {
         policy: Policy { well_known: well_known.collect(), least_spot_types: 1, ..Policy::default() },
         pools: vec![Pool { name: "general".to_owned(), requirements, ..Pool::default() }],

@@ -19,8 +19,8 @@ use crate::quote::quote;
 
 pub use instance::{DisabledMount, EbsStorage, EbsVolume, Instance, LocalStorage, LocalStorageStrategy, Network};
 pub use merge::{merge_json, merge_toml};
+pub(crate) use read::read_typed;
 pub use read::{Parsed, check_syntax, is_mapping, is_node_config, parse, parse_strict};
-pub(crate) use read::{nearest, read_typed};
 
 /// `apiVersion` of a NodeConfig.
 pub const API_VERSION: &str = "node.eks.aws/v1alpha1";

@@ -15,8 +15,8 @@ use crate::overlays::{self, Evaluation};
 use crate::pods::admission::Admission;
 use crate::pods::records::Records;
 use crate::pods::selection::PodSelection;
-use crate::pods::single_claims::SingleClaims;
 use crate::pods::volumes::Storage;
+use crate::pods::volumes::single_claims::SingleClaims;
 use crate::pods::{daemons, idle_budgets, pauses, terms};
 use crate::{Input, Problem, SnapshotResult, buffers, millis, nodes, pools};
 

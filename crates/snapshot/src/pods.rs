@@ -10,7 +10,6 @@ pub(crate) mod pauses;
 pub(crate) mod records;
 pub(crate) mod selection;
 pub(crate) mod shapes;
-pub(crate) mod single_claims;
 pub(crate) mod terms;
 pub(crate) mod volumes;
 

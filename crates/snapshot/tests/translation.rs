@@ -7,10 +7,10 @@ mod admission;
 mod buffers;
 #[path = "translation/cache.rs"]
 mod cache;
-#[path = "translation/delays.rs"]
-mod delays;
 #[path = "translation/daemons.rs"]
 mod daemons;
+#[path = "translation/delays.rs"]
+mod delays;
 #[path = "translation/disruption.rs"]
 mod disruption;
 #[path = "translation/faults.rs"]

@@ -229,9 +229,12 @@ mod tests {
         (query.selectors.into_iter().map(|it| it.metric).collect(), labels, groupings)
     }
 
+    /// A query with its metrics, labels and groupings.
+    type Row = (&'static str, &'static [&'static str], &'static [&'static str], &'static [&'static str]);
+
     #[test]
     fn read_finds_metrics_labels_and_groupings() {
-        let rows: [(&str, &[&str], &[&str], &[&str]); 9] = [
+        let rows: [Row; 9] = [
             ("a", &["a"], &[], &[]),
             ("sum by (x, y) (rate(a{b=\"c\", d!~'e}'}[5m])) > 0.5", &["a"], &["b", "d"], &["x", "y"]),
             ("sum(a) without(x) / on (y) group_left(z) c", &["a", "c"], &[], &["x", "y", "z"]),

@@ -139,7 +139,6 @@ fn table() -> Result<&'static str, DataError> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 mod tests {
     use super::*;
 

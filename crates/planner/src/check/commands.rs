@@ -8,8 +8,8 @@ mod utilization_limits;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    CommandReason, Destination, Launch, Node, NodeVerdict, Plan, PlannedCommand, Pod, PodVerdict, Pool, ReplacementState,
-    Snapshot, Stage,
+    CommandReason, Destination, Launch, Node, NodeVerdict, Plan, PlannedCommand, Pod, PodVerdict, Pool,
+    ReplacementState, Snapshot, Stage,
 };
 
 use super::{Findings, InFlightNodes};

@@ -1,5 +1,6 @@
 //! Disruption commands while they are collected: trials in the simulation, accepted commands, and the verdict of every node.
 
+mod planned_commands;
 mod replacement_permits;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,7 @@ use crate::{
     PlannedCommand, Relocation, Size,
 };
 
+pub(super) use planned_commands::PlannedCommands;
 use replacement_permits::ReplacementPermits;
 
 use super::independent_parts::{self, IndependentPart};
@@ -19,10 +21,7 @@ use super::remaining_budgets::RemainingBudgets;
 use super::replacement_types::{ReplacementRules, narrow};
 use super::savings::{Savings, SavingsRules, cost_of};
 use super::simulation::{Position, SimulatedCluster};
-
-/// Finding when no command that needs places is made.
-const UNSETTLED: &str =
-    "where their pods would go opens a domain that changes where others may, found anew at each attempt";
+use super::split_balance::is_spot;
 
 /// Commands of one simulation.
 pub(super) struct DisruptionPlan<'a> {
@@ -37,15 +36,6 @@ pub(super) struct DisruptionPlan<'a> {
     expecting: BTreeSet<String>,
     /// Workloads with a minimum interval between disruptions that are disrupted now.
     disturbed: BTreeSet<Arc<str>>,
-}
-
-/// Result of all commands.
-pub(super) struct PlannedCommands {
-    pub(super) moves: Vec<PlannedCommand>,
-    pub(super) launches: Vec<Launch>,
-    pub(super) verdicts: BTreeMap<Position, NodeVerdict>,
-    /// Facts that the next attempt must know from its beginning, if one is needed.
-    pub(super) surprises: KnownDomains,
 }
 
 /// Reason why nodes are not exchanged.
@@ -487,25 +477,10 @@ pub(super) fn disrupted_node(node: &Node) -> DisruptedNode {
     DisruptedNode { node: node.name.clone(), claim: node.claim.clone().unwrap_or_default() }
 }
 
-fn is_spot(node: &Node) -> bool {
-    node.labels.get(crate::label::CAPACITY_TYPE).map(String::as_str) == Some(crate::CapacityType::Spot.as_str())
-}
-
 /// Returns the share of an amount for one of several.
 fn part(amount: i64, one: i64, whole: i64) -> i64 {
     if whole <= 0 {
         return amount;
     }
     i64::try_from(i128::from(amount) * i128::from(one) / i128::from(whole)).unwrap_or(i64::MAX)
-}
-
-impl PlannedCommands {
-    /// Returns the result without commands that need places: the places of their pods would conflict.
-    pub(super) fn forgone(self) -> Self {
-        let verdicts = self.verdicts.into_iter().map(|(position, verdict)| match verdict {
-            NodeVerdict::Remove(reason) => (position, NodeVerdict::LeftOut { reason, finding: UNSETTLED.to_owned() }),
-            verdict => (position, verdict),
-        });
-        Self { moves: Vec::new(), launches: Vec::new(), verdicts: verdicts.collect(), surprises: self.surprises }
-    }
 }

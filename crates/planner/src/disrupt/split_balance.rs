@@ -59,6 +59,6 @@ fn wanted(mix: &CapacitySplit, all: usize) -> usize {
     all - spot
 }
 
-fn is_spot(node: &Node) -> bool {
+pub(super) fn is_spot(node: &Node) -> bool {
     node.labels.get(label::CAPACITY_TYPE).map(String::as_str) == Some(CapacityType::Spot.as_str())
 }

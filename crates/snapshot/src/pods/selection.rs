@@ -14,7 +14,7 @@ use planner::{Leaving, PodShape};
 
 use super::ignored::{Ignored, IgnoredReason};
 use super::records::{Group, Record, Records};
-use super::single_claims::SingleClaims;
+use super::volumes::single_claims::SingleClaims;
 use super::{full_name, is_reschedulable, uid};
 use crate::nodes::Nominations;
 use crate::{Input, millis};

@@ -1,5 +1,7 @@
 //! Requirements of a pod's volumes on its node: the location of volumes, and the driver whose attachments they count for.
 
+pub(crate) mod single_claims;
+
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 

@@ -281,7 +281,7 @@ async fn provisioning_backs_off_when_no_node_takes_the_pod() {
     cluster.want("api", in_pool("sound"));
     tokio::time::sleep(Duration::from_secs(60)).await;
     let serves = |pod: &api::objects::Pod| pod.is_ready() && pod.name().starts_with("api");
-    assert!(cluster.pods().iter().any(|pod| serves(pod)), "the other pool is not delayed");
+    assert!(cluster.pods().iter().any(serves), "the other pool is not delayed");
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert!(ever(&cluster) <= 20, "{} machines after an hour", ever(&cluster));
     drop(tainting);

@@ -12,7 +12,7 @@ use toml::{Table, Value};
 
 use super::{Bootstrap, Document, RenderError, Warning};
 use crate::agent::HOST_CONTAINER;
-use crate::nodeconfig::{labels, nearest};
+use crate::nodeconfig::labels;
 use crate::quote::{problem, quote};
 use crate::tables;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use api::objects::PersistentVolumeClaim;
 
-use super::ignored::{IgnoredReason, VolumeError};
-use super::records::Record;
-use super::{full_name, uid};
 use crate::Input;
+use crate::pods::ignored::{IgnoredReason, VolumeError};
+use crate::pods::records::Record;
+use crate::pods::{full_name, uid};
 
 /// Access mode of a claim that allows one pod in the whole cluster.
 const ONE_POD: &str = "ReadWriteOncePod";
