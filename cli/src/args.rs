@@ -11,8 +11,6 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use jiff::Timestamp;
 
-use crate::convert::NodeIdentity;
-
 pub use selector::Selector;
 pub use settings::{Settings, Sizes};
 
@@ -231,15 +229,6 @@ pub struct Convert {
     /// Name of the cluster, for node groups whose tags do not contain it
     #[arg(long, value_name = "NAME", requires = "from")]
     pub cluster_name: Option<String>,
-}
-
-impl Convert {
-    /// Returns the identity of nodes.
-    #[must_use]
-    pub fn identity(&self) -> Option<NodeIdentity> {
-        let profile = self.instance_profile.clone().map(NodeIdentity::InstanceProfile);
-        self.role.clone().map(NodeIdentity::Role).or(profile)
-    }
 }
 
 /// Arguments of `kerf adopt`.

@@ -21,6 +21,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use crate::input::{self, File, InputError, InputErrors};
+use crate::{plan, userdata};
 use class::ClassVersion;
 use class_defaults::ClassDefaults;
 use document::{Document, SourceText};
@@ -93,6 +94,7 @@ fn texts(files: &[File], identity: Option<&NodeIdentity>) -> Result<Converted, I
     if !errors.is_empty() {
         return Err(InputErrors::new(errors));
     }
+    out.notes.extend(class_notes(&objects));
     for source in &sources {
         source.write(&mut out);
     }
@@ -188,6 +190,22 @@ fn plan_errors(object: &Object) -> Vec<InputError> {
     let found = input::read_text(&object.place.file, &text);
     let errors = found.map_or_else(|errors| errors.0, |_| Vec::new());
     errors.into_iter().map(|error| object.located(error)).collect()
+}
+
+/// Returns the warnings about the user data of the converted classes, and about budgets of the converted NodePools.
+fn class_notes(objects: &[&mut Object]) -> Vec<String> {
+    let roots = objects.iter().flat_map(|object| [&**object].into_iter().chain(&object.split_offs));
+    let texts = roots.filter(|object| !object.label.is_empty()).map(|object| {
+        let text = tree::Tree { root: object.root.clone(), after: Vec::new() }.write();
+        input::read_text(&object.place.file, &text).map(|manifests| manifests.objects).unwrap_or_default()
+    });
+    let mut known = input::Objects::default();
+    for objects in texts {
+        known.pools.extend(objects.pools);
+        known.classes.extend(objects.classes);
+    }
+    let hints = plan::hints::without_constant_budget(&known.pools);
+    hints.into_iter().chain(userdata::warnings(&known)).collect()
 }
 
 /// Adds notes about fields and keys of a converted object that have no effect.

@@ -10,8 +10,9 @@ use clap::{CommandFactory, Parser};
 use clap_complete::Shell;
 use jiff::Timestamp;
 
-use crate::args::{Command, Format, Origin, Subject, Verb};
+use crate::args::{Command, Convert, Format, Origin, Subject, Verb};
 use crate::catalogue::{CatalogueOptions, prices};
+use crate::convert::NodeIdentity;
 use crate::failure::{Failure, PLACED, UNPLACED, UNREADABLE};
 use crate::output::counted;
 use crate::plan::report::PlanReport;
@@ -75,11 +76,11 @@ fn execute(verb: Verb) -> Result<u8, Failure> {
             let stdin = &mut io::stdin().lock();
             let converted = match args.from {
                 Some(Origin::ClusterAutoscaler) => {
-                    let options = convert::GroupOptions { identity: args.identity(), cluster: args.cluster_name };
+                    let options = convert::GroupOptions { identity: identity(&args), cluster: args.cluster_name };
                     convert::from_cluster_autoscaler(&args.paths, &options, stdin)?
                 }
-                None if args.live => convert::convert_text("cluster", &live::manifests()?, args.identity().as_ref())?,
-                None => convert::convert(&args.paths, args.identity().as_ref(), stdin)?,
+                None if args.live => convert::convert_text("cluster", &live::manifests()?, identity(&args).as_ref())?,
+                None => convert::convert(&args.paths, identity(&args).as_ref(), stdin)?,
             };
             converted.notes.iter().for_each(|text| eprintln!("kerf: note: {text}"));
             converted.changed.iter().for_each(|text| eprintln!("kerf: changed: {text}"));
@@ -105,6 +106,12 @@ fn execute(verb: Verb) -> Result<u8, Failure> {
             Ok(PLACED)
         }
     }
+}
+
+/// Returns the identity of nodes that the command line names.
+fn identity(args: &Convert) -> Option<NodeIdentity> {
+    let profile = args.instance_profile.clone().map(NodeIdentity::InstanceProfile);
+    args.role.clone().map(NodeIdentity::Role).or(profile)
 }
 
 /// Returns the completion script for a shell.

@@ -287,7 +287,11 @@ impl Document {
     fn lose(&mut self, found: Vec<Placed>) {
         for Placed { line, name, finding } in found {
             let text = format!("{}: line {line}: {name}: {}; {}", self.place, finding.problem, finding.fix);
-            self.remarks.push(Remark { kind: RemarkKind::Lost, text });
+            let remark = Remark { kind: RemarkKind::Lost, text };
+            // A label of both a grouping and a legend is one finding.
+            if !self.remarks.contains(&remark) {
+                self.remarks.push(remark);
+            }
         }
     }
 

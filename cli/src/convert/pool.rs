@@ -129,11 +129,14 @@ fn requirement(object: &mut Object, path: &[&'static str], key: &'static str) {
         return;
     }
     object.changed(&shown, &format!("is now a requirement on {key}"));
-    object.root.take_at(path);
+    let old = object.root.take_at(path);
     let values = values.iter().map(|value| Entry::new("", quoted(value))).collect();
     let values = Node { line: 0, kind: NodeKind::FlowList(values) };
-    let entry =
-        Entry::new("", Node::map([("key", Node::text(key)), ("operator", Node::text("In")), ("values", values)]));
+    let entry = Entry {
+        before: old.as_ref().map(|old| old.before.clone()).unwrap_or_default(),
+        behind: old.and_then(|old| old.behind),
+        ..Entry::new("", Node::map([("key", Node::text(key)), ("operator", Node::text("In")), ("values", values)]))
+    };
     let Some(list) = object.root.at_mut(&REQUIREMENTS).filter(|list| list.is_list() && !list.items().is_empty()) else {
         object.root.enter(&TEMPLATE).set("requirements", Node { line: 0, kind: NodeKind::List(vec![entry]) });
         return;

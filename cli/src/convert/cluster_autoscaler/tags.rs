@@ -98,7 +98,7 @@ fn resource(group: &mut Group, resource: &str, amount: &str) {
         (quantity::CPU | quantity::MEMORY | quantity::PODS, _) => {
             group.changed.push(format!("{tag}: not needed, instance types define it"));
         }
-        (device, _) if is_of_types(device) => {
+        (device, _) if device != quantity::EPHEMERAL_STORAGE && is_of_types(device) => {
             group.changed.push(format!("{tag}: not needed, instance types define it"));
         }
         (_, None) => {
