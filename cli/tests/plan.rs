@@ -189,12 +189,8 @@ metadata: {name: n, labels: {topology.kubernetes.io/region: REGION}}
         kerf(folder.path(), &["plan", "-", "-o", "json"], &format!("{nodes}{}", ONE.replace("CAPACITY", "spot")), &[])
     };
     assert!(ask(&["eu-west-2"]).stdout.contains("prices in eu-west-2 are estimates"));
-    let assumed = ask(&["mx-central-1"]);
-    assert!(
-        assumed.code == 0 && assumed.stdout.contains("assuming the instance types of me-south-1"),
-        "{}",
-        assumed.stderr
-    );
+    let assumed = ask(&["mx-central-1"]).stdout;
+    assert!(assumed.contains("assuming the instance types of me-south-1"), "{assumed}");
     let unknown = ask(&["mars-north-1"]);
     assert_eq!(unknown.code, 2);
     assert!(unknown.stderr.contains("--catalogue"), "{}", unknown.stderr);

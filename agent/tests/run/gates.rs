@@ -89,7 +89,7 @@ async fn probes_open_gate_when_file_socket_port_and_page_exist() {
     }
     machine.write("run/licence", "");
     let _socket = UnixListener::bind(machine.root.path().join("run/x.sock")).unwrap();
-    let _port = silent.listen(1).unwrap();
+    let _port = silent.listen(1024).unwrap();
     until("only the page", || ready(&api).filter(|(_, message)| message.starts_with("Probe h since"))).await;
     status.store(302, Ordering::Relaxed);
     opened(&api).await;

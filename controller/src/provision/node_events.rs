@@ -60,7 +60,8 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
         | NodeVerdict::NoPool => Some((reason::DISRUPTION_BLOCKED, sentence())),
         // The remaining time would make each event a new one.
         NodeVerdict::ReplacementsFail { pool, failures, .. } => {
-            let message = format!("This node stays: {failures} replacements in a row failed in NodePool {pool}");
+            let last = planner::last_attempts(*failures, ["replacement", "replacements"]);
+            let message = format!("This node stays: {last} failed in NodePool {pool}");
             Some((reason::DISRUPTION_BLOCKED, message))
         }
         // Users search for this message of Karpenter.

@@ -175,10 +175,9 @@ fn check_replacements(pool: &mut NodePool, view: &NodePoolView) -> Option<Operat
     const TYPE: &str = condition::REPLACEMENTS_HEALTHY;
     match &view.replacements {
         ReplacementHealth::Failing { failures, until, cause } => {
-            let message = format!(
-                "{failures} replacements in a row were not initialized, the last one was {cause}; disruption commands \
-                 that need one wait until {until}"
-            );
+            let last = planner::last_attempts(*failures, ["replacement", "replacements"]);
+            let message =
+                format!("{last} did not initialize ({cause}); disruption commands that need one wait until {until}");
             return warn(pool, TYPE, reason::REPLACEMENTS_FAILED, &message, view);
         }
         ReplacementHealth::Unknown if !is_renewed(view) => {}
@@ -199,9 +198,10 @@ fn check_launches(pool: &mut NodePool, view: &NodePoolView) -> Option<Operation>
         1 => "1 pod".to_owned(),
         pods => format!("{pods} pods"),
     };
+    let last = planner::last_attempts(*failures, ["launch", "launches"]);
     let message = format!(
-        "{failures} launches in a row gave {waiting} no place, the next one waits until {until}: check taints that other \
-         programs add to new nodes, and events of NodeClaims"
+        "{last} gave {waiting} no place, the next one waits until {until}: check taints that other programs add to new \
+         nodes, and events of NodeClaims"
     );
     warn(pool, TYPE, reason::LAUNCHES_FAILED, &message, view)
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use commands::{Balance, CommandCause, CommandReason, Destination, DisruptedNode, PlannedCommand, Relocation};
+pub use display::last_attempts;
 pub use nodes::{NodeVerdict, Overload};
 pub use resizes::{ContainerResize, NotResized, NotResizedReason, Resize, ResizeReason};
 

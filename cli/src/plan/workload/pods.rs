@@ -73,7 +73,7 @@ pub(super) fn complete(pods: &mut [Arc<Pod>], admission: &Admission<'_>) -> Expa
         }
         if pod.spec.priority.is_none() {
             let priority = admission.priority(&pod.spec);
-            if priority.is_none() {
+            if priority.is_none() && !is_new {
                 let class = MissingClass::Priority(pod.spec.priority_class_name.clone());
                 expansion.warnings.push(class.to_string());
             }

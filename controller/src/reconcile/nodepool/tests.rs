@@ -191,7 +191,10 @@ fn decide_reports_replacements_while_they_fail() {
     assert_eq!(words(&steps), ["event ReplacementsFailed", "status of pool default"]);
     let (status, reason, message) = written(&steps, condition::REPLACEMENTS_HEALTHY).unwrap();
     assert_eq!((status.as_str(), reason.as_str()), ("False", reason::REPLACEMENTS_FAILED));
-    assert!(message.contains("2 replacements in a row") && message.contains("did not register"), "{message}");
+    assert!(
+        message.contains("the last 2 replacements did not initialize") && message.contains("did not register"),
+        "{message}"
+    );
     assert_eq!(written(&steps, condition::READY).unwrap().0, "True", "the NodePool continues to launch");
     let mut known = pool(&hashed()).as_ref().clone();
     known.status = serde_json::from_value(body(&steps[1..])["status"].clone()).unwrap();

@@ -151,6 +151,8 @@ fn own_keys(keys: &Keys) -> impl Iterator<Item = &str> {
 fn fix_of_annotation(owner: KeyOwner, key: &str) -> Option<String> {
     match ANNOTATIONS.iter().find(|(known, _)| *known == key) {
         Some((_, owners)) if owners.contains(&owner) => None,
+        // Registration copies the annotations of a NodeClaim to its Node.
+        Some((_, owners)) if owner == KeyOwner::Node && owners.contains(&KeyOwner::Claim) => None,
         Some((_, owners)) => Some(format!("it is an annotation of {}", list(owners))),
         None => Some(similar_to(key).unwrap_or_else(|| "Kerf has no annotation of this name; remove it".to_owned())),
     }
@@ -238,6 +240,7 @@ mod tests {
             of_label(KeyOwner::Pod, "karpenter.sh/do-not-evict"),
             of_annotation(KeyOwner::Pod, "karpenter.sh/do-not-disrupt"),
             of_annotation(KeyOwner::Pool, "karpenter.sh/stored-version-migrated"),
+            of_annotation(KeyOwner::Node, annotation::REPLACES),
             of_annotation(KeyOwner::Pod, "example.com/do-not-disrup"),
             keys(KeyOwner::Pod, "metadata", None, None).iter().map(ToString::to_string).collect(),
         ];

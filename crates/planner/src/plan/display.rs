@@ -72,8 +72,9 @@ impl Display for UnschedulableReason {
             }
             Self::Paused { failures, .. } => write!(
                 out,
-                "{failures} launches in a row gave the pod no place, so the next one waits: check taints that other \
-                 programs add to new nodes, and events of NodeClaims"
+                "{} gave the pod no place, so the next one waits: check taints that other programs add to new nodes, \
+                 and events of NodeClaims",
+                last_attempts(*failures, ["launch", "launches"])
             ),
             Self::Types(miss) => write!(out, "{miss}"),
         }
@@ -284,7 +285,8 @@ impl Display for NodeVerdict {
                 write!(out, "stays: after a failure, NodePool {pool} launches one replacement at a time")
             }
             Self::ReplacementsFail { pool, failures, remaining } => {
-                write!(out, "stays: {failures} replacements in a row failed in NodePool {pool}, ")?;
+                let last = last_attempts(*failures, ["replacement", "replacements"]);
+                write!(out, "stays: {last} failed in NodePool {pool}, ")?;
                 write!(out, "the next attempt is in {} s", seconds(*remaining))
             }
             Self::DoNotDisrupt => out.write_str("stays: node has annotation karpenter.sh/do-not-disrupt"),
@@ -447,6 +449,12 @@ fn thousandths(part: i64) -> String {
 
 fn counted(pods: usize) -> String {
     if pods == 1 { "1 pod".to_owned() } else { format!("{pods} pods") }
+}
+
+/// Returns "the last launch" or "the last 3 launches".
+#[must_use]
+pub fn last_attempts(count: u32, [one, several]: [&str; 2]) -> String {
+    if count == 1 { format!("the last {one}") } else { format!("the last {count} {several}") }
 }
 
 /// Returns whole seconds, rounded up, so that "in 0 s" never means "not yet".
