@@ -277,6 +277,8 @@ async fn provisioning_backs_off_when_no_node_takes_the_pod() {
     simulator::api_server::merge(&mut sound, &json!({"metadata": {"name": "sound"}}));
     let cluster = ModelCluster::new(pool(&["m5.large"], disruption), Gates::default());
     cluster.server.create(POOLS, sound);
+    // The taint is there before kube-scheduler can bind the pod.
+    cluster.surroundings.boot(Boot { ready: SignedDuration::from_secs(5), ..Boot::default() });
     let controller_run = cluster.controller_run();
     let tainting = JoinSet::from_iter([taint_nodes(Arc::clone(&cluster.server))]);
     let in_pool = |pool: &str| Workload {
