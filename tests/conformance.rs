@@ -30,7 +30,7 @@ fn generated_page_is_up_to_date() {
 #[test]
 fn each_reason_explains_a_case_that_does_not_pass() {
     let results: Vec<(String, Results)> =
-        suites::all().unwrap().into_iter().map(|suite| (suite.name.clone(), Results::read(&suite).unwrap())).collect();
+        suites::all().unwrap().into_iter().map(|suite| (suite.name(), Results::read(&suite).unwrap())).collect();
     for reason in reasons::read().unwrap() {
         let explains = |case: &Case, suite: &str| case.outcome != Outcome::Passed && reason.explains(suite, case);
         let found = results.iter().any(|(suite, results)| results.cases().any(|case| explains(case, suite)));

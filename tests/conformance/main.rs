@@ -57,7 +57,7 @@ async fn main() -> Result<()> {
 async fn run_suite(suite: &Suite, plan: &Plan) -> Result<usize> {
     let ran = run::run(suite, plan).await?;
     let failed = ran.iter().filter(|case| case.outcome == results::Outcome::Failed).count();
-    println!("==> {}: {} cases ran, {failed} failed", suite.name, ran.len());
+    println!("==> {}: {} cases ran, {failed} failed", suite.name(), ran.len());
     if plan.given.is_none() {
         let mut results = Results::read(suite)?;
         results.replace(ran);

@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::controller::Ports;
+use crate::kubelet::seconds;
 use crate::process::Process;
 
 /// Node of the pods.
@@ -111,7 +112,7 @@ fn deployment(variables: &[(&str, &str)]) -> Value {
 }
 
 fn now() -> String {
-    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    seconds(Timestamp::now())
 }
 
 struct Worker {

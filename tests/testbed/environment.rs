@@ -252,6 +252,7 @@ impl Environment {
     }
 }
 
-fn examples() -> PathBuf {
+/// Returns the folder of the examples.
+pub(crate) fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")
 }

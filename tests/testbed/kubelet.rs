@@ -23,6 +23,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use node::seconds;
 pub use settings::Settings;
 
 /// Hardware that a kernel would report to kubelet.

@@ -219,11 +219,7 @@ async fn bootstrap_retries_local_disks_before_starting_daemons() {
     let fake =
         FakeImds::start(metadata(&format!("{USER_DATA}  instance: {{localStorage: {{strategy: RAID0}}}}\n"))).await;
     let disks = format!("{}/run/kerf/local-disks", test_host.root().display());
-    let set_systemctl = |script: &str| {
-        let show = "[ $1 = show ] && printf 'LoadState=loaded\\nExecMainStatus=3\\n' && exit";
-        test_host.program("systemctl", &format!("#!/bin/sh\n{show}\n{script}\necho \"$*\" >> \"${{0%/*}}/log\"\n"));
-    };
-    set_systemctl(&format!("echo no array > {disks}.log; exit 1"));
+    test_host.unit_exits(3, &format!("echo no array > {disks}.log; exit 1"));
     let bootstrap = test_host.bootstrap(&fake.endpoint);
     let running = tokio::spawn(async move { bootstrap.run().await });
     fake.asked("user-data", 5).await;
@@ -234,7 +230,7 @@ async fn bootstrap_retries_local_disks_before_starting_daemons() {
          /run/kerf/local-disks.log); repair it, or remove spec.instance.localStorage from the NodeConfig"
     );
     assert_eq!(test_host.systemctl_calls(), Vec::<String>::new());
-    set_systemctl("");
+    test_host.unit_exits(0, "");
     running.await.unwrap();
     assert_eq!(test_host.systemctl_calls(), [&["restart kerf-local-disks.service"][..], &ALL_UNITS].concat());
     let settings = fs::read_to_string(format!("{disks}.env")).unwrap();
@@ -248,11 +244,7 @@ async fn bootstrap_mounts_volumes_before_starting_daemons() {
     let storage = "{volumes: [{device: /dev/xvdb, mountTargets: [/var/lib/containerd], fsType: xfs}]}";
     let fake = FakeImds::start(metadata(&format!("{USER_DATA}  instance: {{storage: {storage}}}\n"))).await;
     let log = format!("{}/run/kerf/volumes.log", test_host.root().display());
-    let set_systemctl = |script: &str| {
-        let show = "[ $1 = show ] && printf 'LoadState=loaded\\nExecMainStatus=1\\n' && exit";
-        test_host.program("systemctl", &format!("#!/bin/sh\n{show}\n{script}\necho \"$*\" >> \"${{0%/*}}/log\"\n"));
-    };
-    set_systemctl(&format!("echo 'kerf-agent: /dev/xvdb does not exist' > {log}; exit 1"));
+    test_host.unit_exits(1, &format!("echo 'kerf-agent: /dev/xvdb does not exist' > {log}; exit 1"));
     let bootstrap = test_host.bootstrap(&fake.endpoint);
     let running = tokio::spawn(async move { bootstrap.run().await });
     fake.asked("user-data", 5).await;
@@ -263,7 +255,7 @@ async fn bootstrap_mounts_volumes_before_starting_daemons() {
          exist` (see /run/kerf/volumes.log); repair it, or remove spec.instance.storage from the NodeConfig"
     );
     assert_eq!(test_host.systemctl_calls(), Vec::<String>::new());
-    set_systemctl("");
+    test_host.unit_exits(0, "");
     running.await.unwrap();
     assert_eq!(test_host.systemctl_calls(), [&["restart kerf-volumes.service"][..], &ALL_UNITS].concat());
     let plan = fs::read_to_string(test_host.root().join("run/kerf/volumes.json")).unwrap();

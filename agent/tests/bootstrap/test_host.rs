@@ -103,6 +103,12 @@ impl TestHost {
         fs::write(folder.join(name), text).unwrap();
         fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
+
+    /// Lets systemd report this exit status of a unit, and run the script at every other call.
+    pub fn unit_exits(&self, status: i32, script: &str) {
+        let show = format!("[ $1 = show ] && printf 'LoadState=loaded\\nExecMainStatus={status}\\n' && exit");
+        self.program("systemctl", &format!("#!/bin/sh\n{show}\n{script}\necho \"$*\" >> \"${{0%/*}}/log\"\n"));
+    }
 }
 
 const SYSTEMCTL: &str = r#"#!/bin/sh

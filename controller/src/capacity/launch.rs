@@ -18,6 +18,7 @@ use cloud::launch::{
     Resume, SETTLE, Token,
 };
 use cloud::{FleetRequest, Instance};
+use daemon::backoff::doubled;
 use daemon::metric::Metrics;
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -401,7 +402,7 @@ impl Launcher {
             return Ok(QueueAction::Wait);
         }
         let refusals = self.open().get(token).map_or(0, |open| open.refusals);
-        let pause = REFUSED.saturating_mul(1 << refusals.min(8)).min(REFUSED_OFTEN);
+        let pause = doubled(REFUSED, refusals, REFUSED_OFTEN);
         if let Some(open) = self.open().get_mut(token) {
             open.state = LaunchState::Refused(Instant::now() + pause);
             open.refusals = refusals.saturating_add(1);

@@ -6,6 +6,7 @@ pub mod replacements;
 
 use std::time::Duration;
 
+use daemon::backoff::doubled;
 use jiff::Timestamp;
 
 use crate::state::index::Index;
@@ -31,7 +32,7 @@ impl Backoff {
     #[must_use]
     pub fn next(&self, failures: u32, last: Timestamp) -> Timestamp {
         let Some(doublings) = failures.checked_sub(1) else { return last };
-        after(last, self.first.saturating_mul(1 << doublings.min(16)).min(self.most))
+        after(last, doubled(self.first, doublings, self.most))
     }
 }
 

@@ -39,7 +39,7 @@ pub fn render() -> Result<String> {
     let reasons = reasons::read()?;
     let mut suites = Vec::new();
     for suite in suites::all()? {
-        suites.push((suite.name.clone(), Results::read(&suite)?));
+        suites.push((suite.name(), Results::read(&suite)?));
     }
     Ok(page(&suites, &reasons))
 }

@@ -5,16 +5,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use api::label;
 use cloud::fake::{AMAZON, Builder};
 use cloud::{Image, Tags};
 use futures::{StreamExt, TryStreamExt, stream};
 use go_programs::go_program;
 use jiff::SignedDuration;
+use serde_json::{Value, json};
 
 use super::results::{Case, Outcome, Results};
 use super::suites::Suite;
 use super::{folder, ginkgo};
-use crate::environment::{CLUSTER, Environment, REGION, Setup};
+use crate::environment::{CLUSTER, Environment, REGION, Setup, examples};
 use crate::process::{Process, RunFolder};
 
 /// Feature gates of the controller: all that a suite tests.
@@ -58,12 +60,13 @@ pub async fn run(suite: &Suite, plan: &Plan) -> Result<Vec<Case>> {
     let chosen = list(&program, plan).await?;
     let files = by_file(chosen, &Results::read(suite)?);
     let cases: usize = files.iter().map(|(_, names)| names.len()).sum();
-    println!("==> {}: {cases} cases in {} files", suite.name, files.len());
+    println!("==> {}: {cases} cases in {} files", suite.name(), files.len());
     let clusters = if plan.given.is_some() { 1 } else { plan.clusters };
     let run = |(file, names): (String, BTreeSet<String>)| {
         let program = &program;
         async move {
-            let ran = run_file(suite, program, plan, &file).await.with_context(|| format!("{}: {file}", suite.name))?;
+            let ran =
+                run_file(suite, program, plan, &file).await.with_context(|| format!("{}: {file}", suite.name()))?;
             let ran = complete(&file, names, ran);
             ran.iter().for_each(print);
             Ok::<_, anyhow::Error>(ran)
@@ -75,8 +78,8 @@ pub async fn run(suite: &Suite, plan: &Plan) -> Result<Vec<Case>> {
 /// Builds the suite's program.
 async fn build(suite: Suite) -> Result<PathBuf> {
     let built = tokio::task::spawn_blocking(move || {
-        let folder = go_program(&format!("conformance/{}", suite.module()))?;
-        Ok::<_, anyhow::Error>(folder.join(format!("{}.test", suite.short_name())))
+        let folder = go_program(&format!("conformance/{}", suite.module))?;
+        Ok::<_, anyhow::Error>(folder.join(format!("{}.test", suite.package)))
     });
     built.await.context("the build was interrupted")?
 }
@@ -118,10 +121,7 @@ async fn run_in_given_cluster(
     let folder = RunFolder::create("conformance")?;
     let mut command = suite_command(program, plan, &folder.path().join("report.json"));
     command.arg(focus(file)).env("KUBECONFIG", &given.kubeconfig);
-    if suite.module() == "core" {
-        command.arg(flag("default-nodeclass", &given.class));
-        command.args(given.pool.as_ref().map(|pool| flag("default-nodepool", pool)));
-    }
+    add_objects(&mut command, suite, &given.class, given.pool.as_deref());
     report("suite", command, folder.path()).await
 }
 
@@ -138,15 +138,13 @@ async fn run_in_own_cluster(suite: &Suite, program: &Path, plan: &Plan, file: &s
         .env("AWS_ENDPOINT_URL", environment.wire.url())
         .env("AWS_ACCESS_KEY_ID", "suite")
         .env("AWS_SECRET_ACCESS_KEY", "suite");
-    if suite.module() == "core" {
-        command.arg(flag("default-nodeclass", &folder().join("nodeclass.yaml")));
-        command.arg(flag("default-nodepool", &pool_of(file)));
-    }
+    let pool = write_pool(file, environment.folder())?;
+    add_objects(&mut command, suite, &examples().join("getting-started/ec2nodeclass.yaml"), Some(&pool));
     let ran = report("suite", command, environment.folder()).await;
     let is_clean = ran.as_ref().is_ok_and(|ran| ran.iter().all(|case| case.outcome != Outcome::Failed));
     if !is_clean {
         environment.keep_logs();
-        println!("    logs of {} {file} are in {}", suite.name, environment.folder().display());
+        println!("    logs of {} {file} are in {}", suite.name(), environment.folder().display());
     }
     environment.stop().await?;
     ran
@@ -191,10 +189,27 @@ fn describe(ec2: Builder) -> Builder {
     })
 }
 
-/// Returns the NodePool for the cases of a file: its own one, if there is one.
-fn pool_of(file: &str) -> PathBuf {
-    let own = folder().join(format!("nodepool-{}.yaml", file.trim_end_matches("_test.go")));
-    if own.exists() { own } else { folder().join("nodepool.yaml") }
+/// Writes the NodePool for the cases of a file. Those of capacity buffers need machines of 2 vCPUs, which their suite chooses itself
+/// only with its own provider.
+fn write_pool(file: &str, to: &Path) -> Result<PathBuf> {
+    let source = folder().join("nodepool.yaml");
+    let text = std::fs::read_to_string(&source).with_context(|| format!("cannot read {}", source.display()))?;
+    let mut pool: Value = serde_saphyr::from_str(&text).with_context(|| format!("{} is no YAML", source.display()))?;
+    if file == "capacitybuffer_test.go" {
+        let requirements = pool["spec"]["template"]["spec"]["requirements"].as_array_mut();
+        let small = json!({"key": label::INSTANCE_CPU, "operator": "In", "values": ["2"]});
+        requirements.context("the NodePool has no requirements")?.push(small);
+    }
+    let written = to.join("nodepool.json");
+    std::fs::write(&written, pool.to_string()).with_context(|| format!("cannot write {}", written.display()))?;
+    Ok(written)
+}
+
+/// Passes the objects of the cases to a suite of core; the provider's suites have their own ones.
+fn add_objects(command: &mut Command, suite: &Suite, class: &Path, pool: Option<&Path>) {
+    if suite.module == "core" {
+        command.arg(flag("default-nodeclass", class)).args(pool.map(|pool| flag("default-nodepool", pool)));
+    }
 }
 
 fn suite_command(program: &Path, plan: &Plan, report: &Path) -> Command {

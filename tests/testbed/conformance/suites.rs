@@ -9,29 +9,23 @@ use super::folder;
 /// Suite of end-to-end cases, one test program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suite {
-    /// Module and package, such as `core/regression`.
-    pub name: String,
-    /// Import path of the package.
+    /// Go module that builds the program: `core` or `provider`.
+    pub module: &'static str,
+    /// Last part of the package's path, as in the name of the program.
     pub package: String,
 }
 
 impl Suite {
-    /// Returns the Go module that builds the program.
+    /// Returns module and package, such as `core/regression`.
     #[must_use]
-    pub fn module(&self) -> &str {
-        self.name.split_once('/').map_or(&self.name, |(module, _)| module)
-    }
-
-    /// Returns the name of the package, as in its program's name.
-    #[must_use]
-    pub fn short_name(&self) -> &str {
-        self.package.rsplit_once('/').map_or(&self.package, |(_, name)| name)
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.module, self.package)
     }
 
     /// Returns the file of the results.
     #[must_use]
     pub fn results(&self) -> PathBuf {
-        folder().join("results").join(format!("{}.json", self.name.replace('/', "-")))
+        folder().join("results").join(format!("{}-{}.json", self.module, self.package))
     }
 }
 
@@ -47,10 +41,8 @@ pub fn all() -> Result<Vec<Suite>> {
     for module in MODULES {
         let list = folder().join(module).join("suites");
         let text = std::fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
-        suites.extend(text.lines().map(|package| {
-            let short = package.rsplit_once('/').map_or(package, |(_, name)| name);
-            Suite { name: format!("{module}/{short}"), package: package.to_owned() }
-        }));
+        let package = |path: &str| path.rsplit_once('/').map_or(path, |(_, name)| name).to_owned();
+        suites.extend(text.lines().map(|path| Suite { module, package: package(path) }));
     }
     Ok(suites)
 }
@@ -61,9 +53,9 @@ pub fn all() -> Result<Vec<Suite>> {
 /// Returns an error with the known names if there is no such suite.
 pub fn named(names: &[String]) -> Result<Vec<Suite>> {
     let all = all()?;
+    let known: Vec<String> = all.iter().map(Suite::name).collect();
     for name in names {
-        let known: Vec<&str> = all.iter().map(|suite| suite.name.as_str()).collect();
-        ensure!(known.contains(&name.as_str()), "there is no suite {name}: choose among {}", known.join(", "));
+        ensure!(known.contains(name), "there is no suite {name}: choose among {}", known.join(", "));
     }
-    Ok(all.into_iter().filter(|suite| names.is_empty() || names.contains(&suite.name)).collect())
+    Ok(all.into_iter().filter(|suite| names.is_empty() || names.contains(&suite.name())).collect())
 }

@@ -115,7 +115,7 @@ enum ScheduledStep {
 }
 
 /// Decides about a scheduled change. A message cannot wait for weeks: until the change is near, EC2's status checks report the
-/// event again. Without status checks the controller acts at once.
+/// event again. Without status checks the controller acts immediately.
 fn scheduled(
     claim: &Arc<NodeClaim>,
     starts: Option<Timestamp>,

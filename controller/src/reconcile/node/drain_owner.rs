@@ -131,7 +131,7 @@ pub(super) fn is_heard(view: &NodeView) -> bool {
 /// Reports whether an agent on the node has reported recently before `now`.
 #[must_use]
 pub fn has_live_agent(node: &Node, now: Timestamp) -> bool {
-    last_agent_report(node).is_some_and(|heard| now.duration_since(heard) < SILENCE)
+    last_agent_report(node).is_some_and(|last| now.duration_since(last) < SILENCE)
 }
 
 /// Returns the agent's report about the requested drain.

@@ -16,7 +16,7 @@ use crate::state::nominations::after;
 
 /// Delay after nodes that took no pod.
 const UNUSED: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(10 * 60));
-/// Delay after NodeClaims without a node, from the second one on: the next plan may choose other capacity at once.
+/// Delay after NodeClaims without a node, from the second one on: the next plan may choose other capacity, without a delay.
 const LOST: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(60));
 /// Time in which kube-scheduler binds the first pod to a new node.
 const BINDING: Duration = Duration::from_secs(5);

@@ -189,7 +189,7 @@ async fn drift_backs_off_when_the_replacement_is_rejected() {
         .await;
 }
 
-/// A budget that allows every node at once: the limit alone decides how many replacements exist beside the old nodes, deleted
+/// A budget that allows all nodes together: the limit alone decides how many replacements exist beside the old nodes, deleted
 /// ones included.
 #[tokio::test(start_paused = true)]
 async fn static_pool_counts_deleted_claims_for_its_limit() {
@@ -222,7 +222,7 @@ fn standalone(class: &str) -> Value {
     })
 }
 
-/// NodeClaims without an instance go at once with the cause, running nodes stay, and pending pods create no NodeClaim until the
+/// NodeClaims without an instance are deleted immediately with the cause, running nodes stay, and pending pods create no NodeClaim until the
 /// EC2NodeClass is ready again.
 #[tokio::test(start_paused = true)]
 async fn claims_are_deleted_when_their_class_is_not_ready() {
