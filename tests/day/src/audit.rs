@@ -64,6 +64,8 @@ pub struct Audit {
     pub evidence: Option<(String, String)>,
     /// Disruption budgets by NodePool.
     pub budgets: BTreeMap<String, Vec<Budget>>,
+    /// Longest time between a change and the step that shows it, in milliseconds.
+    grain: i64,
     /// Number of checked steps.
     pub steps: usize,
     /// Longest time that a pod was pending, in milliseconds.
@@ -83,10 +85,10 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Creates a checker for NodePools with these budgets.
+    /// Creates a checker for NodePools with these budgets, whose steps show changes at most `grain` milliseconds later.
     #[must_use]
-    pub fn new(budgets: BTreeMap<String, Vec<Budget>>) -> Self {
-        Self { budgets, ..Self::default() }
+    pub fn new(budgets: BTreeMap<String, Vec<Budget>>, grain: i64) -> Self {
+        Self { budgets, grain, ..Self::default() }
     }
 
     /// Records a breach unless `holds`.

@@ -87,4 +87,11 @@ impl Budget {
     pub fn allows(&self, all: usize, now: Moment) -> Option<usize> {
         self.window.is_none_or(|window| window.is_open(now)).then(|| self.nodes.of(all))
     }
+
+    /// Returns how many of `all` nodes may be disrupted by a change that was made after `since` and seen at `now`. The result is
+    /// `None` if the window was closed for a part of that time.
+    #[must_use]
+    pub fn allows_between(&self, all: usize, since: Moment, now: Moment) -> Option<usize> {
+        self.allows(all, since).and(self.allows(all, now))
+    }
 }

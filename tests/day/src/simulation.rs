@@ -95,7 +95,7 @@ impl Simulation {
         })?;
         Ok(Self {
             cluster_state: ClusterState::new(START, market),
-            audit: Audit::new(setup.budgets()),
+            audit: Audit::new(setup.budgets(), setup.grain.max(1)),
             record: Record::default(),
             stage,
             source,

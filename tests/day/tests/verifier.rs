@@ -171,6 +171,17 @@ fn audit_counts_budgets_by_reason_and_window() {
 }
 
 #[test]
+fn audit_judges_a_change_by_the_window_of_the_moment_at_which_it_was_made() {
+    let quiet = Budget { window: Some(Window { opens: 30, lasts: 10 }), ..Budget::always(Allowed::Nodes(0)) };
+    let opens = START + 30 * MINUTE;
+    let between = |since, now| quiet.allows_between(10, since, now);
+    assert_eq!(between(opens - 500, opens - 1), None);
+    assert_eq!(between(opens - 500, opens), None, "the change was made before the window opened");
+    assert_eq!(between(opens, opens + 500), Some(0));
+    assert_eq!(between(opens + 10 * MINUTE - 500, opens + 10 * MINUTE), None, "the window had closed");
+}
+
+#[test]
 fn budget_allows_the_same_number_as_the_nodepool() {
     let setup = Setup::default();
     for (own, pool) in setup.pools.iter().zip(setup.pools()) {

@@ -20,6 +20,7 @@ use api::{NodeClaim, annotation, condition, label, taint};
 use planner::CommandReason;
 
 use super::{Audit, name};
+use crate::clock::Moment;
 use crate::cluster_state::ClusterState;
 use crate::market::Instance;
 
@@ -40,7 +41,10 @@ impl Audit {
             }
             let disturbed = all.iter().filter(|claim| is_disturbed(cluster_state, claim)).count();
             for budget in budgets.iter().filter(|budget| budget.concerns(reason.as_str())) {
-                let Some(most) = budget.allows(all.len(), cluster_state.now) else { continue };
+                let Some(most) = budget.allows_between(all.len(), self.unseen_since(cluster_state), cluster_state.now)
+                else {
+                    continue;
+                };
                 self.expect(disturbed <= most, cluster_state.now, || {
                     format!(
                         "{disturbed} of {} nodes of {pool} are disturbed after {reason:?}, {most} may be",
@@ -62,7 +66,10 @@ impl Audit {
         for (pool, budgets) in self.budgets.clone() {
             let Some(Count { all, going }) = counts.get(pool.as_str()) else { continue };
             for budget in budgets {
-                let Some(most) = budget.allows(*all, cluster_state.now) else { continue };
+                let Some(most) = budget.allows_between(*all, self.unseen_since(cluster_state), cluster_state.now)
+                else {
+                    continue;
+                };
                 let own: Vec<_> = going.iter().filter(|(_, reason)| budget.concerns(reason)).collect();
                 let joined = own.iter().find(|(claim, _)| !self.going.contains(*claim)).filter(|_| own.len() > most);
                 self.expect(joined.is_none(), cluster_state.now, || {
@@ -73,6 +80,11 @@ impl Audit {
         let all: BTreeSet<String> =
             counts.values().flat_map(|count| &count.going).map(|(claim, _)| (*claim).to_owned()).collect();
         self.going = all;
+    }
+
+    /// Returns the earliest moment of a change that this step shows. A command that began then was within the window of then.
+    fn unseen_since(&self, cluster_state: &ClusterState) -> Moment {
+        cluster_state.now - self.grain
     }
 }
 
