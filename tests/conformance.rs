@@ -11,7 +11,7 @@ const SAMPLE: &str = "Integration Validation NodePool|NodeClaim StandaloneNodeCl
 #[test]
 fn sample_of_the_regression_suite_passes() {
     let suites = suites::named(&["core/regression".to_owned()]).unwrap();
-    let plan = Plan { cases: SAMPLE.to_owned(), clusters: 2, given: None };
+    let plan = Plan { cases: SAMPLE.to_owned(), clusters: 2, given: None, karpenter: None };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let ran = runtime.block_on(run::run(&suites[0], &plan)).unwrap();
     assert_eq!(ran.len(), 19, "{ran:#?}");

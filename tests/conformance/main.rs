@@ -33,6 +33,9 @@ struct Arguments {
     /// NodePool for the cases, with `--kubeconfig`; without it, the suite's own.
     #[arg(long, requires = "kubeconfig")]
     node_pool: Option<PathBuf>,
+    /// Runs the real Karpenter in place of Kerf, as the judge of the emulation; no file of the checkout changes.
+    #[arg(long, conflicts_with = "kubeconfig")]
+    karpenter: bool,
 }
 
 #[tokio::main]
@@ -41,12 +44,13 @@ async fn main() -> Result<()> {
     let suites = suites::named(&arguments.suites)?;
     let given = arguments.kubeconfig.zip(arguments.node_class);
     let given = given.map(|(kubeconfig, class)| Given { kubeconfig, class, pool: arguments.node_pool });
-    let plan = Plan { cases: arguments.cases, clusters: arguments.clusters.into(), given };
+    let karpenter = if arguments.karpenter { Some(testbed::karpenter::program().await?) } else { None };
+    let plan = Plan { cases: arguments.cases, clusters: arguments.clusters.into(), given, karpenter };
     let mut failed = 0;
     for suite in suites {
         failed += run_suite(&suite, &plan).await?;
     }
-    if plan.given.is_none() {
+    if plan.is_recorded() {
         page::write()?;
     }
     ensure!(failed == 0, "{failed} cases failed");
@@ -58,7 +62,7 @@ async fn run_suite(suite: &Suite, plan: &Plan) -> Result<usize> {
     let ran = run::run(suite, plan).await?;
     let failed = ran.iter().filter(|case| case.outcome == results::Outcome::Failed).count();
     println!("==> {}: {} cases ran, {failed} failed", suite.name(), ran.len());
-    if plan.given.is_none() {
+    if plan.is_recorded() {
         let mut results = Results::read(suite)?;
         results.replace(ran);
         results.write(suite)?;

@@ -1,6 +1,7 @@
 //! Karpenter's own end-to-end suites as programs that run against a cluster with Kerf: which there are, how a case ended, and why
 //! one does not pass.
 
+pub mod account;
 pub mod ginkgo;
 pub mod page;
 pub mod reasons;

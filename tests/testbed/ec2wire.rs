@@ -1,4 +1,4 @@
-//! HTTP server for a [`FakeCloud`]: the protocols of EC2, IAM, STS, SQS, SSM, EKS and the price list on one loopback port. The real SDK,
+//! HTTP server for a [`FakeCloud`]: the protocols of EC2, IAM, STS, SQS, SSM, EKS, FIS and the price list on one loopback port. The real SDK,
 //! the real controller and any other AWS client can use it.
 //!
 //! Errors of the cloud become EC2 error responses; its transport failures become closed connections. Tests request faults of
@@ -21,33 +21,25 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
 mod account;
-mod actions;
 mod answer;
 mod call;
-mod describe;
+mod ec2;
 mod eks;
 mod fault;
+mod fis;
 mod form;
 mod iam;
-mod images;
-mod instances;
 mod journal;
-mod launch;
-mod places;
 mod pricing;
-mod quota;
 mod sqs;
 mod ssm;
-mod statuses;
-mod template;
-mod types;
 mod xml;
 
 use answer::{Failure, Reply};
 use call::Call;
+use ec2::{LaunchTags, Quota, Tokens};
 use fault::Script;
 use journal::Journal;
-use quota::Quota;
 
 pub use fault::Fault;
 pub use journal::Exchange;
@@ -69,7 +61,9 @@ struct Shared {
     script: Mutex<Script>,
     journal: Mutex<Journal>,
     quota: Mutex<Option<Quota>>,
-    templates: launch::Tokens,
+    templates: Tokens,
+    launch_tags: Mutex<LaunchTags>,
+    fis: fis::Templates,
 }
 
 impl Shared {
@@ -101,7 +95,9 @@ impl Ec2Wire {
             script: Mutex::default(),
             journal: Mutex::new(Journal::open(log)?),
             quota: Mutex::default(),
-            templates: launch::Tokens::default(),
+            templates: Tokens::default(),
+            launch_tags: Mutex::default(),
+            fis: fis::Templates::default(),
         });
         let server = tokio::spawn(serve(listener, Arc::clone(&shared)));
         Ok(Self { address, shared, server })

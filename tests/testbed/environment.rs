@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use crate::ccm::CloudController;
 use crate::controller::{self, Aws, Ports};
-use crate::controller_pods::ControllerPods;
+use crate::controller_pods::{ControllerPods, MakeCommand};
 use crate::controlplane::{ControlPlane, Options};
 use crate::ec2wire::Ec2Wire;
 use crate::eks::Eks;
+use crate::karpenter;
 use crate::machines::real::Parts;
 use crate::machines::{NodeSimulator, Options as SimulatorOptions, Programs, signer};
 use crate::network::Network;
@@ -34,6 +35,8 @@ pub struct Setup {
     pub real: Arc<OnceLock<Parts>>,
     /// Changes the description of EC2.
     pub describe: Option<fn(Builder) -> Builder>,
+    /// Program of the real Karpenter, which runs in place of Kerf's controller.
+    pub karpenter: Option<PathBuf>,
 }
 
 /// Complete test cluster.
@@ -55,6 +58,7 @@ pub struct Environment {
     controller_pods: Option<ControllerPods>,
     gates: String,
     queue: String,
+    karpenter: Option<PathBuf>,
     ports: Ports,
     _network: Network,
 }
@@ -102,6 +106,7 @@ impl Environment {
             controller_pods: None,
             gates,
             queue,
+            karpenter: setup.karpenter,
             ports,
             _network: network,
         })
@@ -129,9 +134,7 @@ impl Environment {
 
     /// Starts the controller, also after it was killed.
     pub fn start_controller(&mut self) -> Result<()> {
-        let url = self.wire.url();
-        let aws = Aws { endpoint: &url, region: REGION, cluster: CLUSTER };
-        let mut command = controller::command(&self.control_plane, aws, self.ports)?;
+        let mut command = self.make_command()(self.ports)?;
         command.env("FEATURE_GATES", &self.gates).env("INTERRUPTION_QUEUE", &self.queue).env("LOG_LEVEL", "debug");
         self.controller = Some(Process::spawn("controller", command, &self.folder().join("controller.log"))?);
         Ok(())
@@ -147,13 +150,27 @@ impl Environment {
             ("INTERRUPTION_QUEUE", self.queue.as_str()),
             ("LOG_LEVEL", "debug"),
         ];
-        let (control_plane, url) = (Arc::clone(&self.control_plane), self.wire.url());
-        let make_command = move |ports| {
-            controller::command(&control_plane, Aws { endpoint: &url, region: REGION, cluster: CLUSTER }, ports)
-        };
         let (client, folder) = (self.client.clone(), self.folder().to_owned());
-        self.controller_pods = Some(ControllerPods::start(client, folder, &variables, Box::new(make_command)).await?);
+        self.controller_pods = Some(ControllerPods::start(client, folder, &variables, self.make_command()).await?);
         Ok(())
+    }
+
+    /// Returns the function that makes the command of the controller.
+    fn make_command(&self) -> MakeCommand {
+        let (control_plane, url) = (Arc::clone(&self.control_plane), self.wire.url());
+        let program = self.karpenter.clone();
+        Box::new(move |ports| {
+            let aws = Aws { endpoint: &url, region: REGION, cluster: CLUSTER };
+            match &program {
+                None => controller::command(&control_plane, aws, ports),
+                Some(program) => Ok(karpenter::command(program, &control_plane, aws, ports)),
+            }
+        })
+    }
+
+    /// Replaces the controller of later starts: the real Karpenter's program, or Kerf's controller.
+    pub fn set_karpenter(&mut self, program: Option<PathBuf>) {
+        self.karpenter = program;
     }
 
     /// Kills the controller, as with `kill -9`.

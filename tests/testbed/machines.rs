@@ -29,6 +29,7 @@ mod image;
 mod machine;
 mod programs;
 pub mod real;
+mod stock;
 mod systemctl;
 #[cfg(test)]
 mod tests;
@@ -163,6 +164,11 @@ impl Drop for NodeSimulator {
     }
 }
 
+/// Reports whether an instance in this state has no power.
+fn is_off(state: &str) -> bool {
+    matches!(state, "stopped" | "terminated")
+}
+
 fn lock(machines: &Shared) -> MutexGuard<'_, BTreeMap<String, Arc<Machine>>> {
     machines.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -207,7 +213,7 @@ impl Worker {
         let mut known: BTreeMap<String, _> =
             self.options.cloud.machines().into_iter().map(|machine| (machine.instance.id.clone(), machine)).collect();
         self.running.retain(|id, sender| {
-            let now = known.remove(id).filter(|machine| machine.instance.state != "terminated");
+            let now = known.remove(id).filter(|machine| !is_off(&machine.instance.state));
             let alive = now.is_some();
             sender.send_if_modified(|before| {
                 let changed = *before != now;
@@ -225,11 +231,20 @@ impl Worker {
 
     fn boot(&mut self, id: &str, instance: cloud::fake::FakeInstance, tasks: &mut JoinSet<()>) {
         let spec = MachineSpec::new(&self.options, &self.types, &instance);
+        let image = self.options.cloud.image_name(&instance.instance.image_id).unwrap_or_default();
+        let start = stock::Start::of(&instance, &image);
         let parts = self.options.real.get().cloned().filter(|_| real::wanted(&instance));
         let machine = Arc::new(Machine::new(id, &spec));
         lock(&self.machines).insert(id.to_owned(), Arc::clone(&machine));
         let (sender, receiver) = watch::channel(Some(instance));
         self.running.insert(id.to_owned(), sender);
+        if let Some(start) = start {
+            match start {
+                Ok(start) => drop(tasks.spawn(stock::run_machine(machine, spec, start, receiver))),
+                Err(error) => machine.enter(Phase::Broken(format!("{error:#}"))),
+            }
+            return;
+        }
         match parts {
             Some(parts) => tasks.spawn(real::run_machine(machine, spec, parts, receiver)),
             None => tasks.spawn(machine::run_machine(machine, spec, receiver)),

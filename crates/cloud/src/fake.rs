@@ -16,6 +16,7 @@ mod fleet;
 mod placement;
 mod profiles;
 mod queue;
+mod resources;
 mod serve;
 mod state;
 

@@ -3,7 +3,10 @@
 
 use cloud::contract::{self, Abilities, Verdict};
 use cloud::fake::{CapacityOutage, FakeCloud, Fault, IMAGE_VERSION, ManualClock, Pool};
-use cloud::{Cloud, ErrorKind, Filter, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateRequest, Tags};
+use cloud::{
+    CapacityReservation, Cloud, ErrorKind, Filter, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateRequest,
+    ReservationSpecification, Tags,
+};
 use jiff::SignedDuration;
 
 fn seconds(seconds: i64) -> SignedDuration {
@@ -255,4 +258,73 @@ async fn walk(seed: u64) {
             }
         }
     }
+}
+
+/// Creates a reservation of two instances, launches one into its interruptible part, and returns the ids of both and of the
+/// instance.
+async fn with_interruptible_instance(cloud: &FakeCloud) -> (String, String, String) {
+    let subnets = with_template(cloud).await;
+    let source = cloud.create_reservation(CapacityReservation {
+        instance_type: "m5.large".to_owned(),
+        zone: subnets[0].zone.clone(),
+        match_criteria: "targeted".to_owned(),
+        total: 2,
+        ..CapacityReservation::default()
+    });
+    let lent = cloud.allocate_interruptible(&source.id, 1, Tags::new()).unwrap();
+    let images = cloud.images(&Filter::default()).await.unwrap();
+    let option =
+        ReservationSpecification { preference: "capacity-reservations-only".to_owned(), id: Some(lent.clone()) };
+    let request = LaunchTemplateRequest {
+        name: "karpenter.k8s.aws/2".to_owned(),
+        image_id: images[0].id.clone(),
+        capacity_reservation: Some(option),
+        ..LaunchTemplateRequest::default()
+    };
+    cloud.create_launch_template(&request).await.unwrap();
+    let mut fleet = fleet("t", 1, &[("m5.large", &subnets[0], 1)]);
+    fleet.capacity_type = "on-demand".to_owned();
+    fleet.configs[0].launch_template = request.name;
+    let answer = cloud.create_fleet(&fleet).await.unwrap();
+    (source.id, lent, answer.instances[0].id.clone())
+}
+
+#[tokio::test]
+async fn interruptible_capacity_returns_after_its_instances_end() {
+    let (cloud, clock) = cloud();
+    cloud.create_queue("events");
+    cloud.events_to(Some("events"));
+    let (source, lent, instance) = with_interruptible_instance(&cloud).await;
+    let counts = |id: &str| cloud.reservation(id).map(|one| (one.state, one.total, one.available)).unwrap();
+    assert_eq!(counts(&source), ("active".to_owned(), 1, 1));
+    assert_eq!(counts(&lent), ("active".to_owned(), 1, 0));
+    assert!(cloud.reclaim_interruptible(&source));
+    assert!(!cloud.reclaim_interruptible(&source), "nothing is left to take back");
+    assert_eq!(counts(&lent), ("active".to_owned(), 0, 0), "its instance still runs");
+    assert_eq!(cloud.queue_length("events"), 1, "the instance got a notice");
+    clock.advance(seconds(121));
+    assert_eq!(cloud.machine(&instance).unwrap().instance.state, "shutting-down");
+    assert_eq!(counts(&lent), ("cancelled".to_owned(), 0, 0));
+    assert_eq!(counts(&source), ("active".to_owned(), 2, 2));
+    assert!(cloud.cancel_reservation(&source) && !cloud.cancel_reservation(&source));
+}
+
+#[tokio::test]
+async fn instances_stop_and_take_their_names_from_the_subnet() {
+    let (cloud, clock) = cloud();
+    let subnets = with_template(&cloud).await;
+    assert!(cloud.name_by_resource(&subnets[0].id, true));
+    assert!(!cloud.name_by_resource("subnet-none", true));
+    let answer = cloud.create_fleet(&fleet("t", 1, &[("m5.large", &subnets[0], 1)])).await.unwrap();
+    let id = &answer.instances[0].id;
+    assert_eq!(cloud.machine(id).unwrap().instance.private_dns_name, format!("{id}.us-west-2.compute.internal"));
+    assert!(!cloud.stop(id), "it is still pending");
+    clock.advance(seconds(10));
+    assert!(cloud.stop(id) && !cloud.stop(id));
+    clock.advance(seconds(5));
+    assert_eq!(cloud.machine(id).unwrap().instance.state, "stopped");
+    cloud.delete_tags(std::slice::from_ref(id), &["case".to_owned()]).unwrap();
+    assert!(cloud.machine(id).unwrap().instance.tags.is_empty());
+    cloud.terminate_instances(std::slice::from_ref(id)).await.unwrap();
+    assert_eq!(cloud.machine(id).unwrap().instance.state, "shutting-down");
 }

@@ -6,13 +6,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use api::label;
-use cloud::fake::{AMAZON, Builder};
-use cloud::{Image, Tags};
 use futures::{StreamExt, TryStreamExt, stream};
 use go_programs::go_program;
-use jiff::SignedDuration;
 use serde_json::{Value, json};
 
+use super::account;
 use super::results::{Case, Outcome, Results};
 use super::suites::Suite;
 use super::{folder, ginkgo};
@@ -24,8 +22,6 @@ const GATES: &str =
     "NodeRepair=true,StaticCapacity=true,CapacityBuffer=true,NodeOverlay=true,SpotToSpotConsolidation=true";
 /// Interruption queue.
 const QUEUE: &str = "karpenter";
-/// Time from the launch of an instance until its machine boots.
-const BOOT: SignedDuration = SignedDuration::from_secs(3);
 /// Lines of a log in an error.
 const TAIL: usize = 30;
 
@@ -38,6 +34,16 @@ pub struct Plan {
     pub clusters: usize,
     /// Cluster of the user; without it, clusters of our own.
     pub given: Option<Given>,
+    /// Program of the real Karpenter, which runs in place of Kerf to judge the emulation.
+    pub karpenter: Option<PathBuf>,
+}
+
+impl Plan {
+    /// Reports whether the results are those of the checkout: of Kerf in clusters of our own.
+    #[must_use]
+    pub fn is_recorded(&self) -> bool {
+        self.given.is_none() && self.karpenter.is_none()
+    }
 }
 
 /// Cluster in which Kerf is installed.
@@ -126,7 +132,7 @@ async fn run_in_given_cluster(
 }
 
 async fn run_in_own_cluster(suite: &Suite, program: &Path, plan: &Plan, file: &str) -> Result<Vec<Case>> {
-    let environment = start().await?;
+    let environment = start(suite, plan.karpenter.clone()).await?;
     let mut command = suite_command(program, plan, &environment.folder().join("report.json"));
     command
         .arg(focus(file))
@@ -150,43 +156,23 @@ async fn run_in_own_cluster(suite: &Suite, program: &Path, plan: &Plan, file: &s
     ran
 }
 
-/// Starts a cluster with a controller and the CNI's DaemonSet.
-async fn start() -> Result<Environment> {
-    let mut environment = Environment::start_with(Setup { describe: Some(describe), ..Setup::default() }).await?;
+/// Starts a cluster with a controller and the CNI's DaemonSet and settings.
+async fn start(suite: &Suite, karpenter: Option<PathBuf>) -> Result<Environment> {
+    let describe = Some(account::description(suite));
+    let mut environment = Environment::start_with(Setup { describe, karpenter, ..Setup::default() }).await?;
+    let settings = json!({"name": "amazon-vpc-cni", "namespace": "kube-system"});
+    environment.apply_value(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": settings})).await?;
     environment.apply("getting-started/aws-node.yaml").await?;
     let definition = folder().join("securitygrouppolicies.yaml");
     let definition =
         std::fs::read_to_string(&definition).with_context(|| format!("cannot read {}", definition.display()))?;
     environment.apply_value(serde_saphyr::from_str(&definition)?).await?;
     environment.ec2.create_queue(QUEUE);
+    environment.ec2.events_to(Some(QUEUE));
     environment.set_queue(QUEUE);
     environment.set_gates(GATES);
     environment.start_controller_pods().await?;
     Ok(environment)
-}
-
-/// Adds what the suites expect of EC2: machines boot for seconds, and there are images of an earlier version and of earlier Kubernetes.
-fn describe(ec2: Builder) -> Builder {
-    let older = [("1.36", "v20260520"), ("1.35", "v20260520")];
-    let images = older.into_iter().flat_map(|older| ["x86_64", "arm64"].map(|arch| (older, arch)));
-    images.enumerate().fold(ec2.pending_for(BOOT), |ec2, (number, ((minor, version), arch))| {
-        let id = format!("ami-0{:016x}", 0xb1_2023 + number);
-        let name = format!("amazon-eks-node-al2023-{arch}-standard-{minor}-{version}");
-        let base = format!("/aws/service/eks/optimized-ami/{minor}/amazon-linux-2023/{arch}/standard");
-        let ec2 = ec2.parameter(&format!("{base}/{name}/image_id"), &id);
-        let ec2 = if minor == "1.36" { ec2 } else { ec2.parameter(&format!("{base}/recommended/image_id"), &id) };
-        let created = "2026-05-20T00:00:00.000Z".to_owned();
-        let architecture = arch.to_owned();
-        ec2.image(Image {
-            id,
-            name,
-            architecture,
-            created,
-            deprecated: false,
-            owner: AMAZON.to_owned(),
-            tags: Tags::new(),
-        })
-    })
 }
 
 /// Writes the NodePool for the cases of a file. Those of capacity buffers need machines of 2 vCPUs, which their suite chooses itself

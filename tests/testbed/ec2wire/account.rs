@@ -1,8 +1,4 @@
-//! The account and its zones: STS' GetCallerIdentity and EC2's DescribeAvailabilityZones. Kerf uses neither; other clients do.
-
-use std::collections::BTreeMap;
-
-use cloud::{Cloud, Filter};
+//! The account, and STS' GetCallerIdentity, which Kerf does not use; other clients do.
 
 use super::answer::{Failure, Reply, invalid};
 use super::form::Form;
@@ -23,22 +19,4 @@ pub(super) fn sts(form: &Form) -> Result<Reply, Failure> {
         xml.text("Account", ACCOUNT);
     });
     Ok(Reply { body, summary: ACCOUNT.to_owned() })
-}
-
-/// Returns the zones of all subnets.
-pub(super) async fn zones(cloud: &dyn Cloud) -> Result<Reply, Failure> {
-    let subnets = cloud.subnets(&Filter::default()).await?;
-    let zones: BTreeMap<&str, &str> =
-        subnets.iter().map(|subnet| (subnet.zone.as_str(), subnet.zone_id.as_str())).collect();
-    let body = Xml::response("DescribeAvailabilityZones", |xml| {
-        xml.items("availabilityZoneInfo", &zones, |xml, (zone, id)| {
-            xml.text("zoneName", zone);
-            xml.text("zoneId", id);
-            xml.text("zoneState", "available");
-            xml.text("zoneType", "availability-zone");
-            xml.text("optInStatus", "opt-in-not-required");
-            xml.text("regionName", zone.trim_end_matches(|letter: char| letter.is_ascii_lowercase()));
-        });
-    });
-    Ok(Reply { body, summary: format!("{} zones", zones.len()) })
 }

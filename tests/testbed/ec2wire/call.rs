@@ -5,8 +5,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use hyper::body::Bytes;
 
 use super::answer::{self, Failure, Reply};
+use super::eks::EksCall;
+use super::fis::FisCall;
 use super::form::Form;
-use super::{Shared, account, actions, eks, iam, pricing, sqs, ssm};
+use super::{Shared, account, ec2, iam, pricing, sqs, ssm};
 
 /// Version that identifies IAM in a query.
 const IAM: &str = "2010-05-08";
@@ -36,8 +38,10 @@ pub(super) enum Call {
     Sts(Form),
     /// JSON, with the name of the operation in a header.
     Json(Json, String, Bytes),
-    /// EKS' REST protocol, of which Kerf uses DescribeCluster: the name of the cluster.
-    Eks(String),
+    /// EKS' REST protocol.
+    Eks(EksCall),
+    /// FIS' REST protocol.
+    Fis(FisCall),
 }
 
 impl Call {
@@ -48,8 +52,12 @@ impl Call {
                 return Self::Json(service, operation.to_owned(), body.clone());
             }
         }
-        if let Some(name) = head.uri.path().strip_prefix("/clusters/") {
-            return Self::Eks(name.to_owned());
+        let (method, path) = (head.method.clone(), head.uri.path());
+        if let Some(path) = path.strip_prefix("/clusters/") {
+            return Self::Eks(EksCall { method, path: path.to_owned() });
+        }
+        if FisCall::is_path(path) {
+            return Self::Fis(FisCall { method, path: path.to_owned(), body: body.to_vec() });
         }
         let form = Form::parse(&String::from_utf8_lossy(body));
         match form.text("Version") {
@@ -67,7 +75,8 @@ impl Call {
             Self::Ec2(action, _) => action,
             Self::Iam(form) | Self::Sts(form) => form.text("Action"),
             Self::Json(_, operation, _) => operation,
-            Self::Eks(_) => "DescribeCluster",
+            Self::Eks(call) => call.action(),
+            Self::Fis(call) => call.action(),
         }
     }
 
@@ -75,13 +84,14 @@ impl Call {
         answer::check_signed(headers)?;
         let cloud = &shared.cloud;
         match self {
-            Self::Ec2(action, form) => actions::act(shared, action, form).await,
+            Self::Ec2(action, form) => ec2::act(shared, action, form).await,
             Self::Iam(form) => iam::act(cloud, form).await,
             Self::Sts(form) => account::sts(form),
             Self::Json(Json::Ssm, operation, body) => ssm::act(cloud, operation, body).await,
             Self::Json(Json::Sqs, operation, body) => sqs::act(cloud, operation, body).await,
             Self::Json(Json::Pricing, operation, body) => pricing::act(cloud, operation, body).await,
-            Self::Eks(name) => eks::describe(cloud, name).await,
+            Self::Eks(call) => call.act(cloud).await,
+            Self::Fis(call) => call.act(cloud, &shared.fis),
         }
     }
 
@@ -90,7 +100,7 @@ impl Call {
             Self::Ec2(..) | Self::Iam(_) | Self::Sts(_) => "text/xml;charset=UTF-8",
             Self::Json(Json::Sqs, ..) => "application/x-amz-json-1.0",
             Self::Json(..) => "application/x-amz-json-1.1",
-            Self::Eks(_) => "application/json",
+            Self::Eks(_) | Self::Fis(_) => "application/json",
         }
     }
 
@@ -99,7 +109,7 @@ impl Call {
             Self::Ec2(..) => answer::error_xml(code, message),
             Self::Iam(_) | Self::Sts(_) => iam::error_xml(code, message),
             Self::Json(Json::Sqs, ..) => answer::error_json(sqs::shape(code), message),
-            Self::Json(..) | Self::Eks(_) => answer::error_json(code, message),
+            Self::Json(..) | Self::Eks(_) | Self::Fis(_) => answer::error_json(code, message),
         }
     }
 
@@ -107,7 +117,7 @@ impl Call {
     pub(super) fn mark(&self, code: &str, headers: &mut HeaderMap) {
         let (name, value) = match self {
             Self::Json(Json::Sqs, ..) => ("x-amzn-query-error", format!("{code};Sender")),
-            Self::Eks(_) => ("x-amzn-errortype", code.to_owned()),
+            Self::Eks(_) | Self::Fis(_) => ("x-amzn-errortype", code.to_owned()),
             _ => return,
         };
         if let Ok(value) = HeaderValue::from_str(&value) {

@@ -1,5 +1,6 @@
-//! Instance profiles of IAM in its query protocol.
+//! Instance profiles and roles of IAM in its query protocol.
 
+use cloud::fake::FakeCloud;
 use cloud::{Cloud, InstanceProfile, InstanceProfileRequest};
 
 use super::answer::{Failure, Reply, cut, invalid};
@@ -9,8 +10,11 @@ use super::xml::Xml;
 /// Number of profiles per page.
 const PAGE: usize = 1000;
 
+/// Creation time of all roles.
+const CREATED: &str = "2026-01-01T00:00:00Z";
+
 /// Runs the call in `form`.
-pub(super) async fn act(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
+pub(super) async fn act(cloud: &FakeCloud, form: &Form) -> Result<Reply, Failure> {
     let (profile, role) = (form.text("InstanceProfileName"), form.text("RoleName"));
     match form.text("Action") {
         "GetInstanceProfile" => return get(cloud, profile).await,
@@ -19,10 +23,46 @@ pub(super) async fn act(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure
         "AddRoleToInstanceProfile" => cloud.add_role_to_instance_profile(profile, role).await?,
         "RemoveRoleFromInstanceProfile" => cloud.remove_role_from_instance_profile(profile, role).await?,
         "DeleteInstanceProfile" => cloud.delete_instance_profile(profile).await?,
-        other => return Err(invalid("InvalidAction", format!("Could not find operation {other}"))),
+        "GetRole" => return role_named(cloud, "GetRole", role),
+        "CreateRole" => {
+            cloud.add_role(role);
+            return role_named(cloud, "CreateRole", role);
+        }
+        other => change_role(cloud, other, role, form)?,
     }
     let body = Xml::iam_response(form.text("Action"), |_| {});
     Ok(Reply { body, summary: "done".to_owned() })
+}
+
+/// Changes a role. Attached policies have no effect: the fake's instances may do everything.
+fn change_role(cloud: &FakeCloud, action: &str, name: &str, form: &Form) -> Result<(), Failure> {
+    let policy = form.text("PolicyName");
+    let found = match action {
+        "DeleteRole" => {
+            let found = cloud.has_role(name);
+            cloud.remove_role(name);
+            found
+        }
+        "AttachRolePolicy" | "DetachRolePolicy" => cloud.has_role(name),
+        "PutRolePolicy" => cloud.put_role_policy(name, policy, form.text("PolicyDocument")),
+        "DeleteRolePolicy" => cloud.delete_role_policy(name, policy),
+        other => return Err(invalid("InvalidAction", format!("Could not find operation {other}"))),
+    };
+    if found { Ok(()) } else { Err(missing_role(name)) }
+}
+
+fn role_named(cloud: &FakeCloud, action: &str, name: &str) -> Result<Reply, Failure> {
+    if !cloud.has_role(name) {
+        return Err(missing_role(name));
+    }
+    let body = Xml::iam_response(action, |xml| {
+        xml.element("Role", |xml| role(xml, name, CREATED));
+    });
+    Ok(Reply { body, summary: name.to_owned() })
+}
+
+fn missing_role(name: &str) -> Failure {
+    invalid("NoSuchEntity", format!("The role with name {name} cannot be found."))
 }
 
 async fn get(cloud: &dyn Cloud, name: &str) -> Result<Reply, Failure> {
@@ -64,17 +104,19 @@ fn profile(xml: &mut Xml, row: &InstanceProfile) {
     xml.text("Arn", format!("arn:aws:iam::123456789012:instance-profile{}{}", row.path, row.name));
     xml.text("Path", &row.path);
     xml.text("CreateDate", &row.created);
-    members(xml, "Roles", &row.roles, |xml, role| {
-        xml.text("RoleName", role);
-        xml.text("RoleId", "AROAFAKEFAKEFAKEFAKE1");
-        xml.text("Arn", format!("arn:aws:iam::123456789012:role/{role}"));
-        xml.text("Path", "/");
-        xml.text("CreateDate", &row.created);
-    });
+    members(xml, "Roles", &row.roles, |xml, name| role(xml, name, &row.created));
     members(xml, "Tags", &row.tags, |xml, (key, value)| {
         xml.text("Key", key);
         xml.text("Value", value);
     });
+}
+
+fn role(xml: &mut Xml, name: &str, created: &str) {
+    xml.text("RoleName", name);
+    xml.text("RoleId", "AROAFAKEFAKEFAKEFAKE1");
+    xml.text("Arn", format!("arn:aws:iam::123456789012:role/{name}"));
+    xml.text("Path", "/");
+    xml.text("CreateDate", created);
 }
 
 /// Writes a list of IAM, which contains `member` instead of `item`.

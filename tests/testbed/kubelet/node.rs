@@ -118,7 +118,7 @@ pub fn status(settings: &Settings, hardware: &Hardware, conditions: Vec<Value>) 
             "kubeProxyVersion": "",
             "kubeletVersion": settings.version,
             "machineID": settings.name,
-            "operatingSystem": "linux",
+            "operatingSystem": settings.labels.get(label::OS).map_or(label::OS_LINUX, String::as_str),
             "osImage": "Kerf node simulator",
             "systemUUID": settings.name,
         },
@@ -132,8 +132,16 @@ fn capacity(settings: &Settings, hardware: &Hardware) -> BTreeMap<&'static str, 
         (quantity::CPU, i64::from(hardware.vcpus) * 1000),
         (quantity::MEMORY, units(hardware.visible_memory())),
         (quantity::EPHEMERAL_STORAGE, units(hardware.disk_bytes)),
-        (quantity::PODS, units(settings.max_pods)),
+        (quantity::PODS, units(most_pods(settings, hardware))),
     ])
+}
+
+/// Returns the most pods of the node; a limit per processor may lower it.
+fn most_pods(settings: &Settings, hardware: &Hardware) -> u64 {
+    match settings.pods_per_core {
+        0 => settings.max_pods,
+        each => settings.max_pods.min(each * u64::from(hardware.vcpus)),
+    }
 }
 
 fn allocatable(settings: &Settings, capacity: &BTreeMap<&'static str, i64>) -> Result<BTreeMap<&'static str, i64>> {

@@ -45,6 +45,8 @@ pub struct Settings {
     pub external_cloud: bool,
     /// Most pods of the node.
     pub max_pods: u64,
+    /// Most pods per processor; 0 for no such limit.
+    pub pods_per_core: u64,
     /// Reserved resources: kubeReserved and systemReserved, by resource.
     pub reserved: BTreeMap<String, Vec<String>>,
     /// Hard eviction thresholds, by signal.
@@ -101,6 +103,7 @@ impl Settings {
             node_ip: flags.get("node-ip").cloned(),
             external_cloud: flags.get("cloud-provider").is_some_and(|name| name == "external"),
             max_pods,
+            pods_per_core: config["podsPerCore"].as_u64().unwrap_or_default(),
             reserved: reserved(config),
             eviction,
             kubeconfig: String::new(),

@@ -16,7 +16,7 @@ pub fn node_name(machine: &FakeInstance) -> String {
 }
 
 /// Returns the decoded user data of the template. Invalid base64 is returned unchanged; EC2 would have rejected it.
-fn user_data(machine: &FakeInstance) -> Vec<u8> {
+pub fn user_data(machine: &FakeInstance) -> Vec<u8> {
     let encoded = &machine.template.user_data;
     STANDARD.decode(encoded).unwrap_or_else(|_| encoded.clone().into_bytes())
 }

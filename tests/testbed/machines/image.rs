@@ -79,7 +79,8 @@ fn boot_id(instance_id: &str, boots: u32) -> String {
     uuid + "\n"
 }
 
-fn write(root: &Path, path: &str, text: &str) -> Result<()> {
+/// Writes a file below the root, with its folders.
+pub(super) fn write(root: &Path, path: &str, text: &str) -> Result<()> {
     let file = root.join(path);
     if let Some(folder) = file.parent() {
         make(folder)?;

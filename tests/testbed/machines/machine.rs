@@ -251,6 +251,10 @@ impl MachineSpec {
         }
     }
 
+    pub(super) fn node_name(&self) -> &str {
+        &self.node_name
+    }
+
     pub(super) fn root(&self) -> PathBuf {
         self.folder.join("root")
     }
@@ -270,7 +274,7 @@ impl MachineSpec {
     }
 
     /// Returns the configuration of kubelet with the metadata service at `endpoint`.
-    fn kubelet(&self, endpoint: &str) -> kubelet::Options {
+    pub(super) fn kubelet(&self, endpoint: &str) -> kubelet::Options {
         let [_, _, third, fourth] = self.address.octets();
         let plugin = Plugin { program: self.programs.agent.clone(), endpoint: endpoint.to_owned() };
         kubelet::Options {
@@ -378,13 +382,18 @@ pub(super) async fn metadata(spec: &MachineSpec, updates: &InstanceUpdates, role
 pub(super) async fn until_shutdown(updates: &mut InstanceUpdates, imds: &Imds) {
     loop {
         match updates.borrow_and_update().as_ref() {
-            Some(machine) if !machine.instance.is_ending() => imds.update(|facts| facts::refresh(facts, machine)),
+            Some(machine) if is_on(machine) => imds.update(|facts| facts::refresh(facts, machine)),
             _ => return,
         }
         if updates.changed().await.is_err() {
             return;
         }
     }
+}
+
+/// Reports whether the instance neither stops nor ends.
+fn is_on(machine: &fake::FakeInstance) -> bool {
+    machine.stopped.is_none() && !machine.instance.is_ending()
 }
 
 pub(super) async fn until_gone(updates: &mut InstanceUpdates) {

@@ -1,6 +1,6 @@
 //! Initial state of a [`FakeCloud`]. The default is a small, valid us-west-2 with a cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::SignedDuration;
@@ -11,10 +11,14 @@ use super::filter::{ACCOUNT, AMAZON};
 use super::state::{FakeState, Timing, scramble};
 use crate::calls::{
     CapacityReservation, ClusterDescription, Image, PlacementGroup, SecurityGroup, SpotPrice, Subnet, Tags,
+    TypeOffering,
 };
 use crate::data::{self, DataError};
 
-/// Builder of a [`FakeCloud`].
+/// Families of instance types in local zones.
+const LOCAL_FAMILIES: [&str; 4] = ["c5.", "m5.", "r5.", "t3."];
+
+/// Version of EKS' images.
 pub const IMAGE_VERSION: &str = "v20261101";
 
 /// Describes a [`FakeCloud`] before it exists.
@@ -38,6 +42,7 @@ pub struct Builder {
     profiles: Vec<(String, String)>,
     reservations: Vec<CapacityReservation>,
     placement_groups: Vec<PlacementGroup>,
+    local_zones: Vec<String>,
 }
 
 impl Builder {
@@ -62,6 +67,7 @@ impl Builder {
             profiles: Vec::new(),
             reservations: Vec::new(),
             placement_groups: Vec::new(),
+            local_zones: Vec::new(),
         }
     }
 
@@ -216,6 +222,13 @@ impl Builder {
         self
     }
 
+    /// Adds a local zone, which offers the types of some older families.
+    #[must_use]
+    pub fn local_zone(mut self, zone: &str) -> Self {
+        self.local_zones.push(zone.to_owned());
+        self
+    }
+
     /// Builds the fake.
     ///
     /// # Errors
@@ -230,7 +243,8 @@ impl Builder {
             .into_iter()
             .filter(|offering| wanted(&offering.instance_type) && all.contains_key(&offering.instance_type))
             .collect::<Vec<_>>();
-        let here: std::collections::BTreeSet<_> = offerings.iter().map(|offering| &offering.instance_type).collect();
+        let offerings = with_local_zones(offerings, &self.local_zones);
+        let here: BTreeSet<_> = offerings.iter().map(|offering| &offering.instance_type).collect();
         let types = all.iter().filter(|(name, _)| here.contains(name)).map(|(name, info)| (name.clone(), info.clone()));
         let mut state = FakeState {
             types: types.collect(),
@@ -272,13 +286,13 @@ impl Builder {
                 zone: zone.clone(),
                 zone_id: zone_id(zone, index),
                 free_addresses: 8187,
-                tags: tags.clone(),
+                tags: named(&tags, &format!("{}-Private-{zone}", self.cluster)),
             });
         }
         self.security_groups.push(SecurityGroup {
             id: format!("sg-0{:016x}", 1),
             name: format!("{}-nodes", self.cluster),
-            tags,
+            tags: named(&tags, &format!("{}-nodes", self.cluster)),
         });
         for (arch, variant) in [
             ("x86_64", "standard"),
@@ -309,6 +323,23 @@ impl Builder {
             tags: Tags::new(),
         });
     }
+}
+
+/// Adds the offerings of local zones.
+fn with_local_zones(mut offerings: Vec<TypeOffering>, zones: &[String]) -> Vec<TypeOffering> {
+    let is_local = |name: &str| LOCAL_FAMILIES.iter().any(|family| name.starts_with(family));
+    let local: BTreeSet<String> =
+        offerings.iter().map(|offering| &offering.instance_type).filter(|name| is_local(name)).cloned().collect();
+    for zone in zones {
+        let here = local.iter().map(|name| TypeOffering { instance_type: name.clone(), zone: zone.clone() });
+        offerings.extend(here);
+    }
+    offerings
+}
+
+/// Returns the tags with a name.
+fn named(tags: &Tags, name: &str) -> Tags {
+    tags.iter().map(|(key, value)| (key.clone(), value.clone())).chain([("Name".to_owned(), name.to_owned())]).collect()
 }
 
 /// Returns an image of the fake's own account, as `packer` would create it.

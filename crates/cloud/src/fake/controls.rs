@@ -76,6 +76,12 @@ impl FakeCloud {
         self.at_present().0.profiles.roles.insert(name.to_owned());
     }
 
+    /// Reports whether the role exists.
+    #[must_use]
+    pub fn has_role(&self, name: &str) -> bool {
+        self.at_present().0.profiles.roles.contains(name)
+    }
+
     /// Deletes a role; instance profiles keep its name.
     pub fn remove_role(&self, name: &str) {
         self.at_present().0.profiles.roles.remove(name);

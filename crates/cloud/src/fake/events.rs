@@ -12,6 +12,8 @@ pub(super) enum FakeEvent<'a> {
     SpotInterruption,
     /// Rebalance recommendation.
     Rebalance,
+    /// Interruption of an instance of a capacity reservation.
+    ReservationInterruption,
     /// Change to this state.
     State(&'a str),
 }
@@ -23,6 +25,10 @@ pub(super) fn envelope(region: &str, number: u64, instance: &str, event: FakeEve
             ("EC2 Spot Instance Interruption Warning", json!({"instance-id": instance, "instance-action": "terminate"}))
         }
         FakeEvent::Rebalance => ("EC2 Instance Rebalance Recommendation", json!({"instance-id": instance})),
+        FakeEvent::ReservationInterruption => {
+            let detail = json!({"instance-id": instance, "instance-action": "terminate"});
+            ("EC2 Capacity Reservation Instance Interruption Warning", detail)
+        }
         FakeEvent::State(state) => {
             ("EC2 Instance State-change Notification", json!({"instance-id": instance, "state": state}))
         }

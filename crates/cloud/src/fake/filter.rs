@@ -10,9 +10,9 @@ pub const ACCOUNT: &str = "123456789012";
 /// Account id of EKS' own images; the owner `amazon` means this account.
 pub const AMAZON: &str = "602401143452";
 
-/// Reports whether `tags` contains all of `wanted`; the value `*` matches any value of the key.
+/// Reports whether `tags` contains all of `wanted`, whose values are patterns.
 pub(super) fn tagged(tags: &Tags, wanted: &Tags) -> bool {
-    wanted.iter().all(|(key, value)| tags.get(key).is_some_and(|found| value == "*" || found == value))
+    wanted.iter().all(|(key, value)| tags.get(key).is_some_and(|found| wildcard(value, found)))
 }
 
 fn any(wanted: &[String], matches: impl Fn(&str) -> bool) -> bool {

@@ -219,7 +219,7 @@ impl Candidate<'_> {
 
 fn launch(state: &mut FakeState, request: &FleetRequest, candidate: &Candidate<'_>, now: Timestamp) -> FleetInstance {
     let id = state.new_id("i");
-    let (network, host, net) = (state.network, state.made % 256, state.made / 256 % 256);
+    let (network, host, net) = (u64::from(state.network), state.made % 256, state.made / 256 % 256);
     let image_id = candidate.image_id().to_owned();
     let instance = Instance {
         id: id.clone(),
@@ -230,12 +230,12 @@ fn launch(state: &mut FakeState, request: &FleetRequest, candidate: &Candidate<'
         image_id: image_id.clone(),
         spot: request.capacity_type == "spot",
         launched: now.to_string(),
-        private_dns_name: format!("ip-10-{network}-{net}-{host}.{}.compute.internal", state.region),
+        private_dns_name: private_dns_name(state, &candidate.choice.subnet_id, &id, [network, net, host]),
         private_ip: format!("10.{network}.{net}.{host}"),
         security_group_ids: candidate.template.security_group_ids.clone(),
         capacity_reservation_id: placement::occupy(state, &candidate.template, &candidate.pool),
         capacity_reservation_preference: preference(&candidate.template),
-        placement_partition: candidate.template.placement.partition,
+        placement_partition: placement::partition(state, &candidate.template),
         tags: request.tags.clone(),
     };
     let architecture = state.images.iter().find(|image| image.id == image_id).map(|image| image.architecture.clone());
@@ -247,6 +247,7 @@ fn launch(state: &mut FakeState, request: &FleetRequest, candidate: &Candidate<'
         interruption: None,
         rebalance: None,
         launched: now,
+        stopped: None,
         ended: None,
     };
     state.machines.insert(id.clone(), machine);
@@ -258,6 +259,15 @@ fn launch(state: &mut FakeState, request: &FleetRequest, candidate: &Candidate<'
         subnet_id: candidate.choice.subnet_id.clone(),
         image_id,
         lifecycle: request.capacity_type.clone(),
+    }
+}
+
+/// Returns the private DNS name: from the id if the subnet says so, else from the address.
+fn private_dns_name(state: &FakeState, subnet: &str, id: &str, [network, net, host]: [u64; 3]) -> String {
+    let region = &state.region;
+    match state.resource_names.contains(subnet) {
+        true => format!("{id}.{region}.compute.internal"),
+        false => format!("ip-10-{network}-{net}-{host}.{region}.compute.internal"),
     }
 }
 

@@ -60,6 +60,14 @@ pub(super) fn grouped(state: &FakeState, template: &LaunchTemplateRequest, zone:
     Ok(u32::try_from(left).ok())
 }
 
+/// Returns the partition of an instance: the template's, or else the next one if its group has partitions.
+pub(super) fn partition(state: &FakeState, template: &LaunchTemplateRequest) -> Option<u32> {
+    let id = template.placement.group_id.as_ref()?;
+    let partitions = state.placement_groups.iter().find(|group| group.id == *id)?.partitions;
+    let next = || u32::try_from(state.made % u64::from(partitions)).ok().map(|number| number + 1);
+    template.placement.partition.or_else(|| if partitions > 0 { next() } else { None })
+}
+
 /// Takes one instance from the matching reservation, if there is one, and returns its id. The match is the reservation that the
 /// launch names, or an open one that fits an on-demand launch whose preference is not `none`.
 pub(super) fn occupy(state: &mut FakeState, template: &LaunchTemplateRequest, pool: &Pool) -> Option<String> {

@@ -1,6 +1,6 @@
 //! State of the fake: its resources and their changes over time. Every step receives `now`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -98,6 +98,8 @@ pub struct FakeInstance {
     pub rebalance: Option<Timestamp>,
     /// Launch time.
     pub launched: Timestamp,
+    /// Time at which its stop began.
+    pub stopped: Option<Timestamp>,
     /// Time at which its shutdown began.
     pub ended: Option<Timestamp>,
 }
@@ -119,7 +121,11 @@ pub(super) struct FakeState {
     pub(super) images: Vec<Image>,
     pub(super) parameters: BTreeMap<String, String>,
     pub(super) reservations: Vec<CapacityReservation>,
+    /// Interruptible reservations by the reservation that lends them its capacity.
+    pub(super) interruptible: BTreeMap<String, String>,
     pub(super) placement_groups: Vec<PlacementGroup>,
+    /// Subnets whose instances are named by their ids.
+    pub(super) resource_names: BTreeSet<String>,
     pub(super) profiles: Profiles,
     pub(super) clusters: BTreeMap<String, ClusterDescription>,
     pub(super) queues: Queues,
@@ -191,8 +197,8 @@ impl FakeState {
         let pool = machine.pool();
         let subnet_id = machine.instance.subnet_id.clone();
         let reservation = machine.instance.capacity_reservation_id.clone();
-        if let Some(one) = self.reservations.iter_mut().find(|one| reservation.as_ref() == Some(&one.id)) {
-            one.available = one.total.min(one.available + 1);
+        if let Some(reservation) = reservation {
+            self.return_to_reservation(&reservation);
         }
         if let Some(stock) = self.stock.get_mut(&pool) {
             *stock += 1;
@@ -270,7 +276,7 @@ impl FakeState {
         Ok(())
     }
 
-    fn tags_of(&mut self, id: &str) -> Option<&mut Tags> {
+    pub(super) fn tags_of(&mut self, id: &str) -> Option<&mut Tags> {
         if let Some(machine) = self.machines.get_mut(id) {
             return Some(&mut machine.instance.tags);
         }
@@ -307,6 +313,7 @@ impl FakeInstance {
         let next = match self.instance.state.as_str() {
             "pending" => "running",
             "shutting-down" => "terminated",
+            "stopping" => "stopped",
             _ => return false,
         };
         if self.next_change(timing).is_none_or(|at| at > now) {
@@ -322,6 +329,7 @@ impl FakeInstance {
             "pending" => after(self.launched, timing.pending).into_iter().chain(self.interruption).min(),
             "running" => self.interruption,
             "shutting-down" => self.ended.and_then(|ended| after(ended, timing.shutting_down)),
+            "stopping" => self.stopped.and_then(|stopped| after(stopped, timing.shutting_down)),
             _ => None,
         }
     }

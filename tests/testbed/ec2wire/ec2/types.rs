@@ -2,10 +2,10 @@
 
 use cloud::{Accelerator, Cloud, InstanceTypeInfo};
 
-use super::answer::{Failure, Reply, page};
 use super::describe::Select;
-use super::form::Form;
-use super::xml::Xml;
+use crate::ec2wire::answer::{Failure, Reply, page};
+use crate::ec2wire::form::Form;
+use crate::ec2wire::xml::Xml;
 
 /// Most types per page, as in EC2.
 const PAGE: usize = 100;
@@ -14,7 +14,8 @@ pub(super) async fn describe(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Fa
     let mut select = Select::read(form);
     let virtualization = select.take("supported-virtualization-type");
     let architectures = select.take("processor-info.supported-architecture");
-    let names = select.filter("instance-type", "instance-type")?.ids;
+    let mut names = select.filter("instance-type", "instance-type")?.ids;
+    names.extend(form.texts("InstanceType"));
     let mut found = cloud.instance_types().await?;
     found.retain(|_| virtualization.as_ref().is_none_or(|kinds| kinds.iter().any(|kind| kind == "hvm")));
     found.retain(|info| {

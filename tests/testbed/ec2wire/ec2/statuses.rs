@@ -2,10 +2,10 @@
 
 use cloud::{Cloud, InstanceStatus};
 
-use super::answer::{Failure, Reply, page};
 use super::describe::Select;
-use super::form::Form;
-use super::xml::Xml;
+use crate::ec2wire::answer::{Failure, Reply, page};
+use crate::ec2wire::form::Form;
+use crate::ec2wire::xml::Xml;
 
 const PAGE: usize = 1000;
 

@@ -30,18 +30,18 @@ impl Bucket {
 
 /// Buckets of one account and region.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Quota {
+pub(in crate::ec2wire) struct Quota {
     changes: Bucket,
     questions: Bucket,
 }
 
 impl Quota {
-    pub(super) fn full(now: Instant) -> Self {
+    pub(in crate::ec2wire) fn full(now: Instant) -> Self {
         Self { changes: Bucket::full(50, 5, now), questions: Bucket::full(100, 20, now) }
     }
 
     /// Reports whether EC2 accepts a call of `action`; a dry run counts as the mutating call.
-    pub(super) fn take(&mut self, action: &str, now: Instant) -> bool {
+    pub(in crate::ec2wire) fn take(&mut self, action: &str, now: Instant) -> bool {
         if action.starts_with("Describe") { self.questions.take(now) } else { self.changes.take(now) }
     }
 }

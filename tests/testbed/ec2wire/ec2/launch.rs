@@ -5,18 +5,18 @@ use std::sync::Mutex;
 
 use cloud::{Cloud, FleetAnswer, FleetConfig, FleetOverride, FleetRequest, LaunchTemplate, RunInstancesProbe, Tags};
 
-use super::answer::{Failure, Reply, dry_run, invalid, page};
 use super::describe::{Select, tags_of};
-use super::form::Form;
-use super::lock;
 use super::template;
-use super::xml::Xml;
+use crate::ec2wire::answer::{Failure, Reply, dry_run, invalid, page};
+use crate::ec2wire::form::Form;
+use crate::ec2wire::xml::Xml;
+use crate::ec2wire::{Shared, lock};
 
 /// Most templates per page, as in EC2.
 const PAGE: usize = 200;
 
 /// Templates of CreateLaunchTemplate by client token: the same token never creates a second template.
-pub(super) type Tokens = Mutex<BTreeMap<String, LaunchTemplate>>;
+pub(in crate::ec2wire) type Tokens = Mutex<BTreeMap<String, LaunchTemplate>>;
 
 pub(super) async fn describe_templates(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
     let filter = Select::read(form).filter("launch-template-id", "launch-template-name")?;
@@ -40,13 +40,15 @@ fn described(xml: &mut Xml, row: &LaunchTemplate) {
     xml.tags(&row.tags);
 }
 
-pub(super) async fn create_template(cloud: &dyn Cloud, tokens: &Tokens, form: &Form) -> Result<Reply, Failure> {
+pub(super) async fn create_template(shared: &Shared, form: &Form) -> Result<Reply, Failure> {
+    let (cloud, tokens) = (&shared.cloud, &shared.templates);
     let token = form.owned("ClientToken");
     let before = lock(tokens).get(&token).cloned();
     let made = match before {
         Some(template) => template,
         None => cloud.create_launch_template(&template::request(form, &specified(form, "launch-template"))).await?,
     };
+    lock(&shared.launch_tags).add_template(&made.name, form);
     if !token.is_empty() {
         lock(tokens).insert(token, made.clone());
     }
@@ -75,9 +77,14 @@ pub(super) async fn delete_template(cloud: &dyn Cloud, form: &Form) -> Result<Re
     Ok(Reply { body, summary: "deleted".to_owned() })
 }
 
-pub(super) async fn create_fleet(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
+pub(super) async fn create_fleet(shared: &Shared, form: &Form) -> Result<Reply, Failure> {
     let request = fleet_request(form)?;
-    let answer = cloud.create_fleet(&request).await?;
+    let answer = shared.cloud.create_fleet(&request).await?;
+    for launched in &answer.instances {
+        let machine = shared.cloud.machine(&launched.id);
+        let template = machine.map(|machine| machine.template.name).unwrap_or_default();
+        lock(&shared.launch_tags).add_instance(&launched.id, &template, form);
+    }
     let summary = summary(&answer);
     let body = Xml::response("CreateFleet", |xml| fleet(xml, &answer));
     Ok(Reply { body, summary })

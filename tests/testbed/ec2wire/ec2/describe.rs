@@ -1,12 +1,11 @@
-//! Resources of a region except instance types: offerings, prices, subnets, security groups, images.
+//! Filters of Describe calls, offerings of instance types, and spot prices.
 
 use cloud::{Cloud, Filter, Tags};
 use jiff::Timestamp;
 
-use super::account::ACCOUNT;
-use super::answer::{Failure, Reply, invalid, page};
-use super::form::Form;
-use super::xml::Xml;
+use crate::ec2wire::answer::{Failure, Reply, invalid, page};
+use crate::ec2wire::form::Form;
+use crate::ec2wire::xml::Xml;
 
 const PAGE: usize = 1000;
 
@@ -95,41 +94,4 @@ pub(super) async fn spot_prices(cloud: &dyn Cloud, form: &Form) -> Result<Reply,
 
 fn dollars(micro_dollars: i64) -> String {
     format!("{}.{:06}", micro_dollars / 1_000_000, micro_dollars % 1_000_000)
-}
-
-pub(super) async fn subnets(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
-    let filter = Select::read(form).filter("subnet-id", "cidr-block")?;
-    let found = cloud.subnets(&filter).await?;
-    let summary = format!("{} subnets", found.len());
-    let (rows, next) = page(found, form, PAGE)?;
-    let body = Xml::response("DescribeSubnets", |xml| {
-        xml.items("subnetSet", &rows, |xml, row| {
-            xml.text("subnetId", &row.id);
-            xml.text("state", "available");
-            xml.text("availableIpAddressCount", row.free_addresses);
-            xml.text("availabilityZone", &row.zone);
-            xml.text("availabilityZoneId", &row.zone_id);
-            xml.text("ownerId", ACCOUNT);
-            xml.tags(&row.tags);
-        });
-        xml.some("nextToken", next);
-    });
-    Ok(Reply { body, summary })
-}
-
-pub(super) async fn security_groups(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
-    let filter = Select::read(form).filter("group-id", "group-name")?;
-    let found = cloud.security_groups(&filter).await?;
-    let summary = format!("{} security groups", found.len());
-    let (rows, next) = page(found, form, PAGE)?;
-    let body = Xml::response("DescribeSecurityGroups", |xml| {
-        xml.items("securityGroupInfo", &rows, |xml, row| {
-            xml.text("ownerId", ACCOUNT);
-            xml.text("groupId", &row.id);
-            xml.text("groupName", &row.name);
-            xml.tags(&row.tags);
-        });
-        xml.some("nextToken", next);
-    });
-    Ok(Reply { body, summary })
 }

@@ -3,10 +3,11 @@
 use cloud::Cloud;
 use cloud::fake::FakeCloud;
 
-use super::answer::{Failure, Reply, invalid, page};
 use super::describe::{Select, tags_of};
-use super::form::Form;
-use super::xml::Xml;
+use super::done;
+use crate::ec2wire::answer::{Failure, Reply, invalid, page};
+use crate::ec2wire::form::Form;
+use crate::ec2wire::xml::Xml;
 
 const PAGE: usize = 1000;
 
@@ -54,8 +55,7 @@ pub(super) fn deprecate(cloud: &FakeCloud, form: &Form) -> Result<Reply, Failure
     if !cloud.deprecate_image(id) {
         return Err(missing(id));
     }
-    let body = Xml::response("EnableImageDeprecation", |xml| xml.text("return", true));
-    Ok(Reply { body, summary: id.to_owned() })
+    Ok(done("EnableImageDeprecation", id))
 }
 
 fn missing(id: &str) -> Failure {

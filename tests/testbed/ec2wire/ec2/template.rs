@@ -5,7 +5,7 @@ use cloud::{
     Placement, ReservationSpecification, Tags,
 };
 
-use super::form::Form;
+use crate::ec2wire::form::Form;
 
 /// Returns the template that CreateLaunchTemplate requests; `tags` are those of the template itself.
 pub(super) fn request(form: &Form, tags: &Tags) -> LaunchTemplateRequest {
