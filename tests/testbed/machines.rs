@@ -231,7 +231,7 @@ impl Worker {
 
     fn boot(&mut self, id: &str, instance: cloud::fake::FakeInstance, tasks: &mut JoinSet<()>) {
         let spec = MachineSpec::new(&self.options, &self.types, &instance);
-        let image = self.options.cloud.image_name(&instance.instance.image_id).unwrap_or_default();
+        let image = self.options.cloud.account().image_name(&instance.instance.image_id).unwrap_or_default();
         let start = stock::Start::of(&instance, &image);
         let parts = self.options.real.get().cloned().filter(|_| real::wanted(&instance));
         let machine = Arc::new(Machine::new(id, &spec));

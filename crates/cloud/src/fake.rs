@@ -9,7 +9,6 @@
 mod builder;
 mod clock;
 mod controls;
-mod events;
 mod faults;
 mod filter;
 mod fleet;
@@ -33,10 +32,11 @@ pub use builder::{Builder, IMAGE_VERSION, own_image};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use faults::{Fault, Input, Logged};
 pub use filter::{ACCOUNT, AMAZON};
+pub use resources::Account;
 pub use state::{CapacityOutage, FakeInstance, Pool, Timing};
 
-use events::FakeEvent;
 use faults::no_answer;
+use queue::FakeEvent;
 use state::FakeState;
 
 /// The fake; clones share their state.
@@ -72,6 +72,12 @@ impl FakeCloud {
 
     fn new(state: FakeState, clock: Arc<dyn Clock>) -> Self {
         Self { state: Arc::new(Mutex::new(state)), clock, revision: watch::Sender::new(0), sent: watch::Sender::new(0) }
+    }
+
+    /// Returns the calls of other clients of the account.
+    #[must_use]
+    pub fn account(&self) -> Account<'_> {
+        Account::new(self)
     }
 
     /// Subscribes to a counter of instance changes. After a change, read [`Self::machines`].

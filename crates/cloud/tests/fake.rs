@@ -264,14 +264,14 @@ async fn walk(seed: u64) {
 /// instance.
 async fn with_interruptible_instance(cloud: &FakeCloud) -> (String, String, String) {
     let subnets = with_template(cloud).await;
-    let source = cloud.create_reservation(CapacityReservation {
+    let source = cloud.account().create_reservation(CapacityReservation {
         instance_type: "m5.large".to_owned(),
         zone: subnets[0].zone.clone(),
         match_criteria: "targeted".to_owned(),
         total: 2,
         ..CapacityReservation::default()
     });
-    let lent = cloud.allocate_interruptible(&source.id, 1, Tags::new()).unwrap();
+    let lent = cloud.account().allocate_interruptible(&source.id, 1, Tags::new()).unwrap();
     let images = cloud.images(&Filter::default()).await.unwrap();
     let option =
         ReservationSpecification { preference: "capacity-reservations-only".to_owned(), id: Some(lent.clone()) };
@@ -298,32 +298,32 @@ async fn interruptible_capacity_returns_after_its_instances_end() {
     let counts = |id: &str| cloud.reservation(id).map(|one| (one.state, one.total, one.available)).unwrap();
     assert_eq!(counts(&source), ("active".to_owned(), 1, 1));
     assert_eq!(counts(&lent), ("active".to_owned(), 1, 0));
-    assert!(cloud.reclaim_interruptible(&source));
-    assert!(!cloud.reclaim_interruptible(&source), "nothing is left to take back");
+    assert!(cloud.account().reclaim_interruptible(&source));
+    assert!(!cloud.account().reclaim_interruptible(&source), "nothing is left to take back");
     assert_eq!(counts(&lent), ("active".to_owned(), 0, 0), "its instance still runs");
     assert_eq!(cloud.queue_length("events"), 1, "the instance got a notice");
     clock.advance(seconds(121));
     assert_eq!(cloud.machine(&instance).unwrap().instance.state, "shutting-down");
     assert_eq!(counts(&lent), ("cancelled".to_owned(), 0, 0));
     assert_eq!(counts(&source), ("active".to_owned(), 2, 2));
-    assert!(cloud.cancel_reservation(&source) && !cloud.cancel_reservation(&source));
+    assert!(cloud.account().cancel_reservation(&source) && !cloud.account().cancel_reservation(&source));
 }
 
 #[tokio::test]
 async fn instances_stop_and_take_their_names_from_the_subnet() {
     let (cloud, clock) = cloud();
     let subnets = with_template(&cloud).await;
-    assert!(cloud.name_by_resource(&subnets[0].id, true));
-    assert!(!cloud.name_by_resource("subnet-none", true));
+    assert!(cloud.account().name_by_resource(&subnets[0].id, true));
+    assert!(!cloud.account().name_by_resource("subnet-none", true));
     let answer = cloud.create_fleet(&fleet("t", 1, &[("m5.large", &subnets[0], 1)])).await.unwrap();
     let id = &answer.instances[0].id;
     assert_eq!(cloud.machine(id).unwrap().instance.private_dns_name, format!("{id}.us-west-2.compute.internal"));
-    assert!(!cloud.stop(id), "it is still pending");
+    assert!(!cloud.account().stop(id), "it is still pending");
     clock.advance(seconds(10));
-    assert!(cloud.stop(id) && !cloud.stop(id));
+    assert!(cloud.account().stop(id) && !cloud.account().stop(id));
     clock.advance(seconds(5));
     assert_eq!(cloud.machine(id).unwrap().instance.state, "stopped");
-    cloud.delete_tags(std::slice::from_ref(id), &["case".to_owned()]).unwrap();
+    cloud.account().delete_tags(std::slice::from_ref(id), &["case".to_owned()]).unwrap();
     assert!(cloud.machine(id).unwrap().instance.tags.is_empty());
     cloud.terminate_instances(std::slice::from_ref(id)).await.unwrap();
     assert_eq!(cloud.machine(id).unwrap().instance.state, "shutting-down");

@@ -39,20 +39,20 @@ fn change_role(cloud: &FakeCloud, action: &str, name: &str, form: &Form) -> Resu
     let policy = form.text("PolicyName");
     let found = match action {
         "DeleteRole" => {
-            let found = cloud.has_role(name);
+            let found = cloud.account().has_role(name);
             cloud.remove_role(name);
             found
         }
-        "AttachRolePolicy" | "DetachRolePolicy" => cloud.has_role(name),
-        "PutRolePolicy" => cloud.put_role_policy(name, policy, form.text("PolicyDocument")),
-        "DeleteRolePolicy" => cloud.delete_role_policy(name, policy),
+        "AttachRolePolicy" | "DetachRolePolicy" => cloud.account().has_role(name),
+        "PutRolePolicy" => cloud.account().put_role_policy(name, policy, form.text("PolicyDocument")),
+        "DeleteRolePolicy" => cloud.account().delete_role_policy(name, policy),
         other => return Err(invalid("InvalidAction", format!("Could not find operation {other}"))),
     };
     if found { Ok(()) } else { Err(missing_role(name)) }
 }
 
 fn role_named(cloud: &FakeCloud, action: &str, name: &str) -> Result<Reply, Failure> {
-    if !cloud.has_role(name) {
+    if !cloud.account().has_role(name) {
         return Err(missing_role(name));
     }
     let body = Xml::iam_response(action, |xml| {

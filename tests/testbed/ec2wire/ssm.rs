@@ -27,7 +27,7 @@ async fn one(cloud: &FakeCloud, name: &str) -> Result<Reply, Failure> {
 
 /// Returns the parameters of all levels below the path, on one page.
 fn below(cloud: &FakeCloud, path: &str) -> Reply {
-    let found = cloud.parameters_below(path);
+    let found = cloud.account().parameters_below(path);
     let parameters: Vec<Value> = found.iter().map(|(name, value)| parameter(name, value)).collect();
     let summary = format!("{} parameters", parameters.len());
     Reply { body: json!({"Parameters": parameters}).to_string(), summary }

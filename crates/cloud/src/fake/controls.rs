@@ -1,10 +1,9 @@
 //! Test controls of everything except instances: prices, reservations, placement groups, roles, status checks, the cluster,
 //! queues and their events.
 
-use super::{ACCOUNT, FakeCloud};
+use super::FakeCloud;
 use crate::calls::{
-    CapacityReservation, ClusterDescription, Image, InstanceProfile, InstanceStatus, OnDemandPrice, PlacementGroup,
-    Tags,
+    CapacityReservation, ClusterDescription, InstanceProfile, InstanceStatus, OnDemandPrice, PlacementGroup,
 };
 
 impl FakeCloud {
@@ -43,43 +42,9 @@ impl FakeCloud {
         state.placement_groups.push(group);
     }
 
-    /// Copies an image into this account; returns the id of the copy, or `None` without such an image.
-    pub fn copy_image(&self, source: &str, name: &str, tags: Tags) -> Option<String> {
-        let (mut state, now) = self.at_present();
-        let original = state.images.iter().find(|image| image.id == source)?.clone();
-        let id = format!("ami-0{:016x}", 0xc0_0000 + state.images.len());
-        let created = now.strftime("%Y-%m-%dT%H:%M:%S.000Z").to_string();
-        let copy =
-            Image { id: id.clone(), name: name.to_owned(), owner: ACCOUNT.to_owned(), created, tags, ..original };
-        state.images.push(copy);
-        Some(id)
-    }
-
-    /// Deprecates an image; returns false without such an image.
-    pub fn deprecate_image(&self, id: &str) -> bool {
-        let (mut state, _) = self.at_present();
-        let image = state.images.iter_mut().find(|image| image.id == id);
-        image.map(|image| image.deprecated = true).is_some()
-    }
-
-    /// Returns names and values of the SSM parameters below a path.
-    #[must_use]
-    pub fn parameters_below(&self, path: &str) -> Vec<(String, String)> {
-        let folder = format!("{}/", path.trim_end_matches('/'));
-        let (state, _) = self.at_present();
-        let below = state.parameters.iter().filter(|(name, _)| name.starts_with(&folder));
-        below.map(|(name, value)| (name.clone(), value.clone())).collect()
-    }
-
     /// Creates a role, so that instance profiles can use it.
     pub fn add_role(&self, name: &str) {
         self.at_present().0.profiles.roles.insert(name.to_owned());
-    }
-
-    /// Reports whether the role exists.
-    #[must_use]
-    pub fn has_role(&self, name: &str) -> bool {
-        self.at_present().0.profiles.roles.contains(name)
     }
 
     /// Deletes a role; instance profiles keep its name.

@@ -1,11 +1,14 @@
 //! Queues with SQS' behaviour: long polling, redelivery of messages that are not deleted, a new receipt for each delivery.
+//! EventBridge's messages about instances, as a rule of the account would send them to a queue.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
 
 use super::faults::refuse;
+use super::filter::ACCOUNT;
 use super::{FakeCloud, Input};
 use crate::calls::{CloudError, ErrorKind, QueueMessage};
 
@@ -16,6 +19,48 @@ const HIDDEN: SignedDuration = SignedDuration::from_secs(20);
 const BATCH: usize = 10;
 
 const RECEIVE: &str = "ReceiveMessage";
+
+/// An event of an instance.
+#[derive(Clone, Copy)]
+pub(super) enum FakeEvent<'a> {
+    /// Interruption of a spot instance.
+    SpotInterruption,
+    /// Rebalance recommendation.
+    Rebalance,
+    /// Interruption of an instance of a capacity reservation.
+    ReservationInterruption,
+    /// Change to this state.
+    State(&'a str),
+}
+
+/// Returns the message in EventBridge's envelope.
+pub(super) fn envelope(region: &str, number: u64, instance: &str, event: FakeEvent<'_>, now: Timestamp) -> String {
+    let (kind, detail) = match event {
+        FakeEvent::SpotInterruption => {
+            ("EC2 Spot Instance Interruption Warning", json!({"instance-id": instance, "instance-action": "terminate"}))
+        }
+        FakeEvent::Rebalance => ("EC2 Instance Rebalance Recommendation", json!({"instance-id": instance})),
+        FakeEvent::ReservationInterruption => {
+            let detail = json!({"instance-id": instance, "instance-action": "terminate"});
+            ("EC2 Capacity Reservation Instance Interruption Warning", detail)
+        }
+        FakeEvent::State(state) => {
+            ("EC2 Instance State-change Notification", json!({"instance-id": instance, "state": state}))
+        }
+    };
+    let message: Value = json!({
+        "version": "0",
+        "id": format!("00000000-0000-4000-8000-{number:012}"),
+        "detail-type": kind,
+        "source": "aws.ec2",
+        "account": ACCOUNT,
+        "time": now.to_string(),
+        "region": region,
+        "resources": [format!("arn:aws:ec2:{region}:{ACCOUNT}:instance/{instance}")],
+        "detail": detail,
+    });
+    message.to_string()
+}
 
 /// Queues of the account by name.
 #[derive(Default)]
@@ -32,7 +77,7 @@ struct Held {
 
 /// Returns the URL of a queue: its name under a host that receives no requests.
 fn url_of(name: &str) -> String {
-    format!("https://sqs.invalid/{}/{name}", super::ACCOUNT)
+    format!("https://sqs.invalid/{ACCOUNT}/{name}")
 }
 
 impl Queues {

@@ -2,18 +2,28 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::events::FakeEvent;
+use super::queue::FakeEvent;
 use super::state::FakeState;
 use super::{ACCOUNT, FakeCloud};
-use crate::calls::{CapacityReservation, PlacementGroup, SecurityGroup, Tags};
+use crate::calls::{CapacityReservation, Image, PlacementGroup, SecurityGroup, Tags};
 
 /// Time from the notice of an interruption to the termination.
 const NOTICE: SignedDuration = SignedDuration::from_mins(2);
 
-impl FakeCloud {
+/// Calls that Kerf never makes.
+#[derive(Clone, Copy)]
+pub struct Account<'c> {
+    cloud: &'c FakeCloud,
+}
+
+impl<'c> Account<'c> {
+    pub(super) fn new(cloud: &'c FakeCloud) -> Self {
+        Self { cloud }
+    }
+
     /// Creates a security group and returns its id; `None` if the name is taken.
     pub fn create_security_group(&self, name: &str, tags: Tags) -> Option<String> {
-        let (mut state, _) = self.at_present();
+        let (mut state, _) = self.cloud.at_present();
         if state.security_groups.iter().any(|group| group.name == name) {
             return None;
         }
@@ -24,7 +34,7 @@ impl FakeCloud {
 
     /// Deletes a security group. Returns false if it does not exist.
     pub fn delete_security_group(&self, id: &str) -> bool {
-        let (mut state, _) = self.at_present();
+        let (mut state, _) = self.cloud.at_present();
         let before = state.security_groups.len();
         state.security_groups.retain(|group| group.id != id);
         state.security_groups.len() < before
@@ -35,7 +45,7 @@ impl FakeCloud {
     /// # Errors
     /// Returns an id without a resource.
     pub fn delete_tags(&self, ids: &[String], keys: &[String]) -> Result<(), String> {
-        let (mut state, _) = self.at_present();
+        let (mut state, _) = self.cloud.at_present();
         for id in ids {
             let tags = state.tags_of(id).ok_or_else(|| id.clone())?;
             tags.retain(|key, _| !keys.contains(key));
@@ -45,7 +55,7 @@ impl FakeCloud {
 
     /// Names the future instances of a subnet by their ids, or by their addresses. Returns false if the subnet does not exist.
     pub fn name_by_resource(&self, subnet: &str, enabled: bool) -> bool {
-        let (mut state, _) = self.at_present();
+        let (mut state, _) = self.cloud.at_present();
         if enabled {
             state.resource_names.insert(subnet.to_owned());
         } else {
@@ -56,7 +66,7 @@ impl FakeCloud {
 
     /// Stops an instance. Returns false if no such instance runs.
     pub fn stop(&self, id: &str) -> bool {
-        let (mut state, now) = self.at_present();
+        let (mut state, now) = self.cloud.at_present();
         let running = state.machines.get_mut(id).filter(|machine| machine.instance.state == "running");
         let found = running.map(|machine| {
             "stopping".clone_into(&mut machine.instance.state);
@@ -66,13 +76,13 @@ impl FakeCloud {
             state.send_event(id, FakeEvent::State("stopping"), now);
         }
         drop(state);
-        self.announce(found.is_some());
+        self.cloud.announce(found.is_some());
         found.is_some()
     }
 
     /// Creates a reservation with a new id, which it returns.
     pub fn create_reservation(&self, reservation: CapacityReservation) -> CapacityReservation {
-        let (mut state, _) = self.at_present();
+        let (mut state, _) = self.cloud.at_present();
         let id = state.new_id("cr");
         let created = CapacityReservation {
             id,
@@ -87,7 +97,7 @@ impl FakeCloud {
 
     /// Cancels a reservation. Its instances continue without it. Returns false if no such reservation is active.
     pub fn cancel_reservation(&self, id: &str) -> bool {
-        let (mut state, _) = self.at_present();
+        let (mut state, _) = self.cloud.at_present();
         let active = state.reservations.iter_mut().find(|one| one.id == id && one.state == "active");
         let Some(reservation) = active else { return false };
         "cancelled".clone_into(&mut reservation.state);
@@ -96,13 +106,13 @@ impl FakeCloud {
             machine.instance.capacity_reservation_id.take_if(|own| own == id);
         }
         drop(state);
-        self.announce(true);
+        self.cloud.announce(true);
         true
     }
 
     /// Makes a part of a reservation's capacity interruptible: a reservation of its own, whose id is the result.
     pub fn allocate_interruptible(&self, source: &str, count: u32, tags: Tags) -> Option<String> {
-        let (mut state, _) = self.at_present();
+        let (mut state, _) = self.cloud.at_present();
         let id = state.new_id("cr");
         let lender = state.reservations.iter_mut().find(|one| one.id == source && one.available >= count)?;
         lender.total -= count;
@@ -123,22 +133,22 @@ impl FakeCloud {
     /// Returns the id of the interruptible reservation that uses capacity of this one.
     #[must_use]
     pub fn interruptible_of(&self, source: &str) -> Option<String> {
-        self.at_present().0.interruptible.get(source).cloned()
+        self.cloud.at_present().0.interruptible.get(source).cloned()
     }
 
     /// Takes all interruptible capacity back: its instances get a notice and end. Returns false without such capacity.
     pub fn reclaim_interruptible(&self, source: &str) -> bool {
-        let (mut state, now) = self.at_present();
+        let (mut state, now) = self.cloud.at_present();
         let Some(id) = state.interruptible.get(source).cloned() else { return false };
         let reclaimed = state.reclaim(source, &id, now);
         drop(state);
-        self.announce(reclaimed);
+        self.cloud.announce(reclaimed);
         reclaimed
     }
 
     /// Creates a placement group and returns it.
     pub fn create_placement_group(&self, name: &str, strategy: &str, partitions: u32) -> PlacementGroup {
-        let (mut state, _) = self.at_present();
+        let (mut state, _) = self.cloud.at_present();
         let group = PlacementGroup {
             id: state.new_id("pg"),
             name: name.to_owned(),
@@ -153,39 +163,73 @@ impl FakeCloud {
     /// Returns the placement group of this id.
     #[must_use]
     pub fn placement_group_of(&self, id: &str) -> Option<PlacementGroup> {
-        self.at_present().0.placement_groups.iter().find(|group| group.id == id).cloned()
+        self.cloud.at_present().0.placement_groups.iter().find(|group| group.id == id).cloned()
     }
 
     /// Deletes a placement group. Returns false if it does not exist.
     pub fn delete_placement_group(&self, name: &str) -> bool {
-        let (mut state, _) = self.at_present();
+        let (mut state, _) = self.cloud.at_present();
         let before = state.placement_groups.len();
         state.placement_groups.retain(|group| group.name != name);
         state.placement_groups.len() < before
     }
 
+    /// Copies an image into this account; returns the id of the copy, or `None` without such an image.
+    pub fn copy_image(&self, source: &str, name: &str, tags: Tags) -> Option<String> {
+        let (mut state, now) = self.cloud.at_present();
+        let original = state.images.iter().find(|image| image.id == source)?.clone();
+        let id = format!("ami-0{:016x}", 0xc0_0000 + state.images.len());
+        let created = now.strftime("%Y-%m-%dT%H:%M:%S.000Z").to_string();
+        let copy =
+            Image { id: id.clone(), name: name.to_owned(), owner: ACCOUNT.to_owned(), created, tags, ..original };
+        state.images.push(copy);
+        Some(id)
+    }
+
+    /// Deprecates an image; returns false without such an image.
+    pub fn deprecate_image(&self, id: &str) -> bool {
+        let (mut state, _) = self.cloud.at_present();
+        let image = state.images.iter_mut().find(|image| image.id == id);
+        image.map(|image| image.deprecated = true).is_some()
+    }
+
+    /// Returns names and values of the SSM parameters below a path.
+    #[must_use]
+    pub fn parameters_below(&self, path: &str) -> Vec<(String, String)> {
+        let folder = format!("{}/", path.trim_end_matches('/'));
+        let (state, _) = self.cloud.at_present();
+        let below = state.parameters.iter().filter(|(name, _)| name.starts_with(&folder));
+        below.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// Reports whether the role exists.
+    #[must_use]
+    pub fn has_role(&self, name: &str) -> bool {
+        self.cloud.at_present().0.profiles.roles.contains(name)
+    }
+
     /// Stores an inline policy of a role. Returns false if the role does not exist.
     pub fn put_role_policy(&self, role: &str, name: &str, document: &str) -> bool {
-        let (mut state, _) = self.at_present();
+        let (mut state, _) = self.cloud.at_present();
         state.profiles.policies.insert((role.to_owned(), name.to_owned()), document.to_owned());
         state.profiles.roles.contains(role)
     }
 
     /// Removes an inline policy of a role. Returns false if it does not exist.
     pub fn delete_role_policy(&self, role: &str, name: &str) -> bool {
-        self.at_present().0.profiles.policies.remove(&(role.to_owned(), name.to_owned())).is_some()
+        self.cloud.at_present().0.profiles.policies.remove(&(role.to_owned(), name.to_owned())).is_some()
     }
 
     /// Returns the name of an image.
     #[must_use]
     pub fn image_name(&self, id: &str) -> Option<String> {
-        self.at_present().0.images.iter().find(|image| image.id == id).map(|image| image.name.clone())
+        self.cloud.at_present().0.images.iter().find(|image| image.id == id).map(|image| image.name.clone())
     }
 
     /// Returns the name of a security group.
     #[must_use]
     pub fn security_group_name(&self, id: &str) -> Option<String> {
-        self.at_present().0.security_groups.iter().find(|group| group.id == id).map(|group| group.name.clone())
+        self.cloud.at_present().0.security_groups.iter().find(|group| group.id == id).map(|group| group.name.clone())
     }
 }
 

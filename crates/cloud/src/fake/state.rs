@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::events::{FakeEvent, envelope};
 use super::faults::{Logged, Script};
 use super::filter;
 use super::profiles::Profiles;
-use super::queue::Queues;
+use super::queue::{FakeEvent, Queues, envelope};
 use crate::calls::{
     CapacityReservation, ClusterDescription, FleetAnswer, FleetRequest, Image, Instance, InstanceStatus,
     InstanceTypeInfo, LaunchTemplate, LaunchTemplateRequest, OnDemandPrice, PlacementGroup, SecurityGroup, SpotPrice,

@@ -44,7 +44,7 @@ pub(super) async fn describe(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Fa
 pub(super) fn copy(cloud: &FakeCloud, form: &Form) -> Result<Reply, Failure> {
     let (source, name) = (form.text("SourceImageId"), form.text("Name"));
     let tags = form.list("TagSpecification").iter().flat_map(tags_of).collect();
-    let copied = cloud.copy_image(source, name, tags).ok_or_else(|| missing(source))?;
+    let copied = cloud.account().copy_image(source, name, tags).ok_or_else(|| missing(source))?;
     let body = Xml::response("CopyImage", |xml| xml.text("imageId", &copied));
     Ok(Reply { body, summary: copied })
 }
@@ -52,7 +52,7 @@ pub(super) fn copy(cloud: &FakeCloud, form: &Form) -> Result<Reply, Failure> {
 /// Deprecates an image from now on, whatever time is requested.
 pub(super) fn deprecate(cloud: &FakeCloud, form: &Form) -> Result<Reply, Failure> {
     let id = form.text("ImageId");
-    if !cloud.deprecate_image(id) {
+    if !cloud.account().deprecate_image(id) {
         return Err(missing(id));
     }
     Ok(done("EnableImageDeprecation", id))

@@ -68,7 +68,7 @@ fn instance(xml: &mut Xml, row: &Instance, cloud: &FakeCloud) {
         xml.text("availabilityZone", &row.zone);
         let group = machine.as_ref().and_then(|machine| machine.template.placement.group_id.as_deref());
         xml.some("groupId", group);
-        xml.some("groupName", group.and_then(|id| cloud.placement_group_of(id)).map(|group| group.name));
+        xml.some("groupName", group.and_then(|id| cloud.account().placement_group_of(id)).map(|group| group.name));
         xml.some("partitionNumber", row.placement_partition);
     });
     xml.some("capacityReservationId", row.capacity_reservation_id.as_ref());
@@ -79,7 +79,7 @@ fn instance(xml: &mut Xml, row: &Instance, cloud: &FakeCloud) {
     xml.text("privateIpAddress", &row.private_ip);
     xml.items("groupSet", &row.security_group_ids, |xml, id| {
         xml.text("groupId", id);
-        xml.some("groupName", cloud.security_group_name(id));
+        xml.some("groupName", cloud.account().security_group_name(id));
     });
     if row.spot {
         xml.text("instanceLifecycle", "spot");
@@ -170,7 +170,7 @@ pub(super) fn attribute(cloud: &FakeCloud, form: &Form) -> Result<Reply, Failure
 pub(super) fn stop(cloud: &FakeCloud, form: &Form) -> Result<Reply, Failure> {
     let ids = form.texts("InstanceId");
     given(&ids, "instanceId")?;
-    if let Some(id) = ids.iter().find(|id| !cloud.stop(id)) {
+    if let Some(id) = ids.iter().find(|id| !cloud.account().stop(id)) {
         return Err(match cloud.machine(id) {
             None => missing(id),
             Some(_) => invalid("IncorrectInstanceState", format!("The instance '{id}' is not running.")),
@@ -215,6 +215,6 @@ pub(super) fn delete_tags(cloud: &FakeCloud, form: &Form) -> Result<Reply, Failu
     let ids = form.texts("ResourceId");
     given(&ids, "resourceIdSet")?;
     let keys: Vec<String> = tags_of(form).into_keys().collect();
-    cloud.delete_tags(&ids, &keys).map_err(|id| missing(&id))?;
+    cloud.account().delete_tags(&ids, &keys).map_err(|id| missing(&id))?;
     Ok(done("DeleteTags", "untagged"))
 }

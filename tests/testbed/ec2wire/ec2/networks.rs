@@ -58,7 +58,7 @@ pub(super) async fn security_groups(cloud: &dyn Cloud, form: &Form) -> Result<Re
 pub(super) fn create_security_group(cloud: &FakeCloud, form: &Form) -> Result<Reply, Failure> {
     let name = form.text("GroupName");
     let tags = form.list("TagSpecification").iter().flat_map(tags_of).collect();
-    let Some(id) = cloud.create_security_group(name, tags) else {
+    let Some(id) = cloud.account().create_security_group(name, tags) else {
         let message = format!("The security group '{name}' already exists for VPC '{VPC}'");
         return Err(invalid("InvalidGroup.Duplicate", message));
     };
@@ -71,7 +71,7 @@ pub(super) fn create_security_group(cloud: &FakeCloud, form: &Form) -> Result<Re
 
 pub(super) fn delete_security_group(cloud: &FakeCloud, form: &Form) -> Result<Reply, Failure> {
     let id = form.text("GroupId");
-    if !cloud.delete_security_group(id) {
+    if !cloud.account().delete_security_group(id) {
         return Err(invalid("InvalidGroup.NotFound", format!("The security group '{id}' does not exist")));
     }
     Ok(done("DeleteSecurityGroup", id))
@@ -82,7 +82,7 @@ pub(super) fn modify_subnet(cloud: &FakeCloud, form: &Form) -> Result<Reply, Fai
     let id = form.text("SubnetId");
     let known = match form.text("PrivateDnsHostnameTypeOnLaunch") {
         "" => cloud.subnet(id).is_some(),
-        kind => cloud.name_by_resource(id, kind == "resource-name"),
+        kind => cloud.account().name_by_resource(id, kind == "resource-name"),
     };
     if !known {
         return Err(invalid("InvalidSubnetID.NotFound", format!("The subnet ID '{id}' does not exist")));

@@ -55,7 +55,7 @@ fn group(xml: &mut Xml, row: &PlacementGroup) {
 pub(super) fn create_group(cloud: &FakeCloud, form: &Form) -> Result<Reply, Failure> {
     let (name, strategy) = (form.text("GroupName"), form.text("Strategy"));
     let partitions = form.read("PartitionCount").unwrap_or(if strategy == "partition" { 2 } else { 0 });
-    let created = cloud.create_placement_group(name, strategy, partitions);
+    let created = cloud.account().create_placement_group(name, strategy, partitions);
     let body = Xml::response("CreatePlacementGroup", |xml| {
         xml.element("placementGroup", |xml| group(xml, &created));
     });
@@ -64,7 +64,7 @@ pub(super) fn create_group(cloud: &FakeCloud, form: &Form) -> Result<Reply, Fail
 
 pub(super) fn delete_group(cloud: &FakeCloud, form: &Form) -> Result<Reply, Failure> {
     let name = form.text("GroupName");
-    if !cloud.delete_placement_group(name) {
+    if !cloud.account().delete_placement_group(name) {
         return Err(invalid("InvalidPlacementGroup.Unknown", format!("The Placement Group '{name}' is unknown.")));
     }
     Ok(done("DeletePlacementGroup", name))

@@ -34,7 +34,9 @@ pub(super) async fn describe(cloud: &FakeCloud, form: &Form) -> Result<Reply, Fa
     let summary = format!("{} reservations", found.len());
     let (rows, next) = page(found, form, PAGE)?;
     let body = Xml::response("DescribeCapacityReservations", |xml| {
-        xml.items("capacityReservationSet", &rows, |xml, row| reservation(xml, row, cloud.interruptible_of(&row.id)));
+        xml.items("capacityReservationSet", &rows, |xml, row| {
+            reservation(xml, row, cloud.account().interruptible_of(&row.id))
+        });
         xml.some("nextToken", next);
     });
     Ok(Reply { body, summary })
@@ -67,7 +69,7 @@ pub(super) fn create(cloud: &FakeCloud, form: &Form) -> Result<Reply, Failure> {
         return Err(invalid("MissingParameter", "The request must contain the parameter InstanceCount".to_owned()));
     };
     let criteria = form.get("InstanceMatchCriteria").unwrap_or("open");
-    let created = cloud.create_reservation(CapacityReservation {
+    let created = cloud.account().create_reservation(CapacityReservation {
         instance_type: form.owned("InstanceType"),
         zone: form.owned("AvailabilityZone"),
         match_criteria: criteria.to_owned(),
@@ -84,11 +86,11 @@ pub(super) fn create(cloud: &FakeCloud, form: &Form) -> Result<Reply, Failure> {
 
 pub(super) fn cancel(cloud: &FakeCloud, form: &Form) -> Result<Reply, Failure> {
     let id = form.text("CapacityReservationId");
-    if cloud.interruptible_of(id).is_some() {
+    if cloud.account().interruptible_of(id).is_some() {
         let message = format!("{id} has an active interruptible capacity allocation");
         return Err(invalid("InvalidCapacityReservationState", message));
     }
-    if !cloud.cancel_reservation(id) {
+    if !cloud.account().cancel_reservation(id) {
         return Err(missing(id));
     }
     Ok(done("CancelCapacityReservation", id))
@@ -99,7 +101,7 @@ pub(super) fn allocate(cloud: &FakeCloud, form: &Form) -> Result<Reply, Failure>
     let source = form.text("CapacityReservationId");
     let count = form.read("InstanceCount").unwrap_or(1);
     let tags = form.list("TagSpecification").iter().flat_map(tags_of).collect();
-    let Some(id) = cloud.allocate_interruptible(source, count, tags) else { return Err(missing(source)) };
+    let Some(id) = cloud.account().allocate_interruptible(source, count, tags) else { return Err(missing(source)) };
     Ok(allocation("CreateInterruptibleCapacityReservationAllocation", source, count, id))
 }
 
@@ -109,8 +111,8 @@ pub(super) fn reclaim(cloud: &FakeCloud, form: &Form) -> Result<Reply, Failure> 
     if form.text("TargetInstanceCount") != "0" {
         return Err(invalid("InvalidParameterValue", "only a TargetInstanceCount of 0 is known here".to_owned()));
     }
-    let id = cloud.interruptible_of(source).unwrap_or_default();
-    if !cloud.reclaim_interruptible(source) {
+    let id = cloud.account().interruptible_of(source).unwrap_or_default();
+    if !cloud.account().reclaim_interruptible(source) {
         let message = format!("{source} doesn't have an active interruptible capacity allocation");
         return Err(invalid("InvalidCapacityReservationState", message));
     }
