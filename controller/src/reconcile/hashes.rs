@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use api::status::Conditioned;
 use api::{NodeClaim, annotation, condition, hash};
+use jiff::Timestamp;
 use kube::api::ObjectMeta;
 use serde_json::json;
 
@@ -39,8 +40,8 @@ impl HashAnnotation {
     ///
     /// A hash of another version, such as that of an earlier Karpenter, cannot be compared. The NodeClaim receives Kerf's hash,
     /// as if it had been launched from the current owner, so that a migration replaces no node. Only a drifted NodeClaim keeps
-    /// its hash, so that it remains drifted. NodeClaims are patched first: while the owner has the old version, a repeated call
-    /// finds the rest.
+    /// its hash, so that it remains drifted. `adopted` is the time of the takeover to note on these NodeClaims, which delays
+    /// their consolidation. NodeClaims are patched first: while the owner has the old version, a repeated call finds the rest.
     #[must_use]
     pub fn steps<'a>(
         self,
@@ -48,6 +49,7 @@ impl HashAnnotation {
         target: Target,
         claims: impl IntoIterator<Item = &'a Arc<NodeClaim>>,
         hash: &str,
+        adopted: Option<Timestamp>,
     ) -> Vec<Operation> {
         let migrates = written(owner, self.version) != Some(self.ours);
         let foreign = |claim: &&Arc<NodeClaim>| match written(&claim.metadata, self.version) {
@@ -58,7 +60,9 @@ impl HashAnnotation {
         let stamp = |claim: &Arc<NodeClaim>| {
             let hash = (!claim.is_true(condition::DRIFTED)).then_some(hash);
             let name = claim.metadata.name.clone().unwrap_or_default();
-            Operation::Patch(Target::Claim(name), json!({"metadata": {"annotations": self.stamp(hash)}}))
+            let mut annotations = self.stamp(hash);
+            annotations.extend(adopted.map(|at| (annotation::ADOPTED_AT, at.to_string())));
+            Operation::Patch(Target::Claim(name), json!({"metadata": {"annotations": annotations}}))
         };
         let mut steps: Vec<Operation> = claims.into_iter().filter(foreign).map(stamp).collect();
         if migrates || written(owner, self.hash) != Some(hash) {

@@ -52,7 +52,7 @@ pub fn decide(view: &NodePoolView) -> Vec<Operation> {
     // A NodePool with invalid durations has no hash; the validation reports them.
     if let Ok(hash) = hash::node_pool(&view.pool) {
         let claims = view.claims.iter().map(|(claim, _)| claim);
-        steps.extend(hashes::OF_POOL.steps(&view.pool.metadata, Target::Pool(name.clone()), claims, &hash));
+        steps.extend(hashes::OF_POOL.steps(&view.pool.metadata, Target::Pool(name.clone()), claims, &hash, None));
     }
     let mut pool = NodePool::clone(&view.pool);
     pool.initialize(view.now);

@@ -242,3 +242,25 @@ fn has_agent_is_true_only_when_annotation_is_enabled() {
         assert_eq!(class.has_agent(), expected, "{value}");
     }
 }
+
+#[test]
+fn nodeclaim_is_quiet_later_when_it_was_taken_over() {
+    let claim = |annotations: Value| -> NodeClaim {
+        let initialized = json!({
+            "type": "Initialized", "status": "True", "reason": "Initialized", "lastTransitionTime": "2026-11-01T00:00:00Z",
+        });
+        serde_json::from_value(json!({
+            "metadata": {"name": "a", "annotations": annotations}, "spec": {}, "status": {"conditions": [initialized]},
+        }))
+        .unwrap()
+    };
+    let rows = [
+        (json!({}), "2026-11-01T00:00:00Z"),
+        (json!({"kerf.sh/adopted-at": "2026-11-26T12:00:00Z"}), "2026-11-26T12:10:00Z"),
+        (json!({"kerf.sh/adopted-at": "yesterday"}), "2026-11-01T00:00:00Z"),
+    ];
+    for (annotations, expected) in rows {
+        let since = claim(annotations.clone()).quiet_since().map(|at| at.to_string());
+        assert_eq!(since.as_deref(), Some(expected), "{annotations}");
+    }
+}

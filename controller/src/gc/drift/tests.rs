@@ -110,7 +110,7 @@ fn decide_reports_no_drift_when_hashes_are_from_karpenter() {
     }}});
     let before = index(&of_karpenter, &of_karpenter);
     let (class, claim) = (class(&of_karpenter), claim(&of_karpenter));
-    let steps = OF_CLASS.steps(&class.metadata, Target::Class("default".to_owned()), [&claim], "1");
+    let steps = OF_CLASS.steps(&class.metadata, Target::Class("default".to_owned()), [&claim], "1", None);
     assert_eq!(words(&steps), ["patch claim default-1", "patch class default"]);
     let stamp = body(&steps);
     for (what, index) in [("as Karpenter left it", before), ("once it is ours", index(&stamp, &stamp))] {

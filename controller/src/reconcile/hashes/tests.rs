@@ -4,7 +4,7 @@ use api::{annotation, condition, hash};
 use serde_json::{Value, json};
 
 use super::{HashAnnotation, OF_CLASS, OF_POOL};
-use crate::fixture::{body, claim, condition as cond, merge, pool, words};
+use crate::fixture::{at, body, claim, condition as cond, merge, pool, words};
 use crate::write::writer::{Operation, Target};
 
 fn hashed(recipe: HashAnnotation, version: Option<&str>, hash: Option<&str>) -> Value {
@@ -42,7 +42,7 @@ fn steps_migrate_hashes_of_other_versions() {
             merge(&mut change, &json!({"status": {"conditions": status}}));
             let owner = pool(&hashed(recipe, of_owner.0, of_owner.1));
             let target = Target::Pool("default".to_owned());
-            let steps = recipe.steps(&owner.metadata, target, &[claim(&change)], "new");
+            let steps = recipe.steps(&owner.metadata, target, &[claim(&change)], "new", None);
             let expected: Vec<&str> =
                 [on_claim.is_some().then_some("patch claim default-1"), on_owner.then_some("patch pool default")]
                     .into_iter()
@@ -59,6 +59,19 @@ fn steps_migrate_hashes_of_other_versions() {
             }
         }
     }
+}
+
+#[test]
+fn steps_note_the_takeover_of_claims() {
+    let owner = pool(&hashed(OF_CLASS, Some("v6"), Some("1")));
+    let claims = [claim(&hashed(OF_CLASS, Some("v6"), Some("1")))];
+    let steps = OF_CLASS.steps(&owner.metadata, Target::Class("default".to_owned()), &claims, "new", Some(at(60)));
+    let annotations = &body(&steps)["metadata"]["annotations"];
+    assert_eq!(annotations[annotation::ADOPTED_AT], at(60).to_string());
+    let ours = hashed(OF_CLASS, Some(hash::EC2_NODE_CLASS_VERSION), Some("new"));
+    let target = Target::Class("default".to_owned());
+    let steps = OF_CLASS.steps(&pool(&ours).metadata, target, &[claim(&ours)], "new", Some(at(60)));
+    assert_eq!(words(&steps), [""; 0], "Kerf launched it");
 }
 
 #[test]

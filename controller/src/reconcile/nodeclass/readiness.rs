@@ -60,7 +60,8 @@ pub(super) fn decide_readiness(
         offerings.forget(&name);
     }
     let hash = offerings.class_hash(&view.class);
-    let mut steps = hashes::OF_CLASS.steps(&view.class.metadata, target(&view.class), &view.claims, &hash);
+    let mut steps =
+        hashes::OF_CLASS.steps(&view.class.metadata, target(&view.class), &view.claims, &hash, Some(view.now));
     steps.extend(status_step(view, &class));
     NodeClassDecision::new(steps, after)
 }

@@ -53,6 +53,9 @@ pub const DRAIN_TAKEN_OVER: &str = "kerf.sh/drain-taken-over";
 pub const REBALANCE: &str = "kerf.sh/rebalance";
 /// Annotation of a Node: id of the rebalance recommendation for which the controller approves the drain.
 pub const REPLACEMENT_APPROVED: &str = "kerf.sh/replacement-approved";
+/// Annotation of a NodeClaim that another controller launched: time at which Kerf took it over. For ten minutes from then on, its
+/// node is not consolidated.
+pub const ADOPTED_AT: &str = "kerf.sh/adopted-at";
 /// Annotation of a NodeClaim: client token of its CreateFleet call, written before the call.
 pub const LAUNCH_TOKEN: &str = "kerf.sh/launch-token";
 /// Annotation of a NodeClaim: NodeClaims that are removed once this one is initialized, separated by commas.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
@@ -18,6 +18,9 @@ use super::taint::Taint;
 use crate::names::{annotation, condition, label};
 use crate::units::duration::DurationText;
 use crate::units::quantity::Quantity;
+
+/// Time after a takeover from another controller in which its nodes are not consolidated.
+const ADOPTION_REST: SignedDuration = SignedDuration::from_mins(10);
 
 /// Requested properties of one node. Immutable.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -156,13 +159,19 @@ impl NodeClaim {
         list.into_iter().flat_map(|names| names.split(',')).filter(|name| !name.is_empty())
     }
 
-    /// Returns the time since which no pod has come or left: the initialization or the last pod event, the later of both.
-    /// Returns `None` before the initialization.
+    /// Returns the time since which no pod has come or left: the initialization or the last pod event, the later of both. The
+    /// first minutes after a takeover from another controller count as a change. Returns `None` before the initialization.
     #[must_use]
     pub fn quiet_since(&self) -> Option<Timestamp> {
         let initialized = status::find(self.conditions(), condition::INITIALIZED).filter(|found| found.is_true())?;
         let visited = self.status.as_ref().and_then(|status| status.last_pod_event_time.as_ref()).map(|at| at.0);
-        visited.max(Some(initialized.last_transition_time.0))
+        [visited, self.adoption_ends(), Some(initialized.last_transition_time.0)].into_iter().max().flatten()
+    }
+
+    /// Returns the end of the rest after a takeover from another controller.
+    fn adoption_ends(&self) -> Option<Timestamp> {
+        let adopted = self.metadata.annotations.as_ref()?.get(annotation::ADOPTED_AT)?.parse::<Timestamp>().ok()?;
+        adopted.checked_add(ADOPTION_REST).ok()
     }
 }
 

@@ -90,6 +90,7 @@ const ANNOTATIONS: [(&str, &[KeyOwner]); 32] = {
         (annotation::REPLACED_BY, &[Claim]),
         (annotation::REPLACEMENT_APPROVED, &[Node]),
         (annotation::REPLACES, &[Claim]),
+        (annotation::ADOPTED_AT, &[Claim]),
         (annotation::REQUESTED, &[Pod]),
         (annotation::GIVEN_BACK, &[Pod]),
         (annotation::RESIZE, &[Pod]),
