@@ -1,10 +1,7 @@
-//! Migration of a cluster from Karpenter 1.14 to Kerf and back: instances, hashes, finalizers, instance profile, launch
-//! template and queue. No instance, Node or pod may change on the real API server, for `KERF_SWITCH_SECONDS` seconds. The
-//! default is long enough for the loops of drift and gc, which run at least once in a minute and a half.
+//! Migration of a cluster from the real Karpenter 1.14 to Kerf and back, on the emulated EC2: many types, spot and on-demand,
+//! consolidation on, pods of several sizes. No instance, Node or pod may change by the switch, for `KERF_SWITCH_SECONDS` seconds.
+//! The default is long enough for the loops of drift and gc, which run at least once in a minute and a half.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
-
-#[path = "switch/karpenter.rs"]
-mod karpenter;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -12,17 +9,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
-use api::{NodeClaim, annotation, condition, hash};
+use api::{NodeClaim, NodePool, annotation, condition, hash, label};
 use kube::ResourceExt;
-use kube::api::{Api, ListParams};
-use serde_json::json;
-use testbed::environment::Environment;
-use testbed::eventually;
-
-use karpenter::{Karpenter, PROFILE};
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use testbed::environment::{CLUSTER, Environment};
+use testbed::{eventually, karpenter};
 
 const LIMIT: Duration = Duration::from_secs(90);
 const QUEUE: &str = "kerf-demo";
+/// Time without a change after which Karpenter's own consolidation is over.
+const SETTLED: Duration = Duration::from_secs(45);
+/// Pods of the cluster: name and CPU.
+const PODS: [(&str, &str); 4] = [("large", "3"), ("medium", "1500m"), ("small", "500m"), ("other", "1")];
 
 /// State of all objects that a migration could affect.
 #[derive(Debug, PartialEq)]
@@ -40,15 +39,20 @@ struct Picture {
 }
 
 impl Picture {
-    /// Returns the state once all Nodes are schedulable.
+    /// Returns the state once all Nodes are schedulable and nothing has changed for a while.
     async fn of_settled(environment: &Environment) -> Result<Self> {
-        eventually("the Nodes to be open", LIMIT, async || {
+        let mut last = (Self::of(environment).await?, Instant::now());
+        eventually("the cluster to settle", LIMIT * 3, async || {
             let picture = Self::of(environment).await?;
-            let closed = picture.nodes.iter().find(|(_, (_, taints, cordoned))| *cordoned || !taints.is_empty());
+            if picture != last.0 {
+                last = (picture, Instant::now());
+            }
+            let closed = last.0.nodes.iter().find(|(_, (_, taints, cordoned))| *cordoned || !taints.is_empty());
             ensure!(closed.is_none(), "{closed:?}");
-            Ok(Some(picture))
+            Ok((last.1.elapsed() >= SETTLED).then_some(()))
         })
-        .await
+        .await?;
+        Self::of(environment).await
     }
 
     async fn of(environment: &Environment) -> Result<Self> {
@@ -93,9 +97,47 @@ where
     Ok(Api::<K>::all(environment.client.clone()).list(&ListParams::default()).await?.items)
 }
 
-/// Creates a pod that fills most of an instance.
-async fn pod(environment: &Environment, name: &str) -> Result<()> {
-    environment.pod(name, "3", json!({})).await
+/// Returns a NodePool as users have it.
+fn pool() -> Value {
+    json!({
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "default"},
+        "spec": {
+            "template": {"spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [
+                    {"key": label::CAPACITY_TYPE, "operator": "In", "values": ["spot", "on-demand"]},
+                    {"key": label::INSTANCE_CATEGORY, "operator": "In", "values": ["c", "m", "r"]},
+                    {"key": label::INSTANCE_GENERATION, "operator": "Gt", "values": ["4"]},
+                ],
+            }},
+            "disruption": {
+                "consolidationPolicy": "WhenEmptyOrUnderutilized",
+                "consolidateAfter": "15s",
+                "budgets": [{"nodes": "100%"}],
+            },
+        },
+    })
+}
+
+fn class() -> Value {
+    let discovery = json!([{"tags": {"karpenter.sh/discovery": CLUSTER}}]);
+    json!({
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "default"},
+        "spec": {
+            "role": format!("KarpenterNodeRole-{CLUSTER}"),
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": discovery,
+            "securityGroupSelectorTerms": discovery,
+        },
+    })
+}
+
+async fn pod(environment: &Environment, name: &str, cpu: &str) -> Result<()> {
+    environment.pod(name, cpu, json!({})).await
 }
 
 async fn runs(environment: &Environment, name: &str) -> Result<()> {
@@ -107,17 +149,38 @@ async fn runs(environment: &Environment, name: &str) -> Result<()> {
     .await
 }
 
-/// Waits until every NodeClaim has the hash of its EC2NodeClass in Kerf's version.
-async fn taken_over(environment: &Environment) -> Result<()> {
-    eventually("every claim to carry our hash", LIMIT, async || {
-        for claim in list::<NodeClaim>(environment).await? {
-            let version = claim.annotations().get(annotation::EC2_NODE_CLASS_HASH_VERSION).cloned();
-            let ours = version.as_deref() == Some(hash::EC2_NODE_CLASS_VERSION);
-            ensure!(ours, "NodeClaim {} has {version:?}", claim.name_any());
-        }
+/// Returns the versions of the hashes that the NodeClaims have of their EC2NodeClass.
+async fn hash_versions(environment: &Environment) -> Result<BTreeSet<String>> {
+    let claims = list::<NodeClaim>(environment).await?;
+    let version = |claim: &NodeClaim| claim.annotations().get(annotation::EC2_NODE_CLASS_HASH_VERSION).cloned();
+    Ok(claims.iter().map(|claim| version(claim).unwrap_or_default()).collect())
+}
+
+/// Waits until every NodeClaim has the hash of its EC2NodeClass in this version.
+async fn taken_over(environment: &Environment, version: &str) -> Result<()> {
+    eventually(&format!("every claim to carry a hash of version {version}"), LIMIT, async || {
+        let found = hash_versions(environment).await?;
+        ensure!(found == [version.to_owned()].into(), "{found:?}");
         Ok(Some(()))
     })
     .await
+}
+
+/// Waits until every NodeClaim is initialized.
+async fn initialized(environment: &Environment) -> Result<()> {
+    eventually("every machine to be initialized", LIMIT, async || {
+        let claims = list::<NodeClaim>(environment).await?;
+        Ok(claims.iter().all(|claim| claim.is_true(condition::INITIALIZED)).then_some(()))
+    })
+    .await
+}
+
+/// Sets `consolidateAfter` of the NodePool, which is no part of its hash.
+async fn consolidates_after(environment: &Environment, after: &str) -> Result<()> {
+    let pools: Api<NodePool> = Api::all(environment.client.clone());
+    let change = json!({"spec": {"disruption": {"consolidateAfter": after}}});
+    pools.patch("default", &PatchParams::default(), &Patch::Merge(change)).await?;
+    Ok(())
 }
 
 fn lasts() -> Duration {
@@ -126,41 +189,43 @@ fn lasts() -> Duration {
 }
 
 async fn there_and_back(environment: &mut Environment) -> Result<()> {
-    Karpenter::on(environment).ran(&["default-4x7kq", "default-p9w2d"]).await.context("as Karpenter leaves it")?;
-    for name in ["one", "other"] {
-        pod(environment, name).await?;
-        runs(environment, name).await?;
-    }
-    let before = Picture::of_settled(environment).await?;
-    ensure!(before.profiles == [PROFILE.to_owned()].into(), "before: {:?}", before.profiles);
-
+    let program = karpenter::program().await?;
+    environment.apply("getting-started/aws-node.yaml").await?;
+    environment.apply_value(class()).await?;
+    environment.apply_value(pool()).await?;
     environment.ec2.create_queue(QUEUE);
     environment.set_queue(QUEUE);
+
+    environment.set_karpenter(Some(program.clone()));
     environment.start_controller()?;
-    taken_over(environment).await?;
+    for (name, cpu) in PODS {
+        pod(environment, name, cpu).await?;
+        runs(environment, name).await.context("Karpenter launches")?;
+    }
+    initialized(environment).await?;
+    let before = Picture::of_settled(environment).await?;
+    let theirs = hash_versions(environment).await?.into_iter().next().context("Karpenter launched nothing")?;
+    ensure!(before.profiles.len() == 1, "before: {:?}", before.profiles);
+    ensure!(environment.stop_controller().await?, "Karpenter did not end well");
+
+    environment.set_karpenter(None);
+    environment.start_controller()?;
+    taken_over(environment, hash::EC2_NODE_CLASS_VERSION).await?;
     before.stays(environment, lasts()).await.context("Kerf has taken over")?;
-
-    pod(environment, "newcomer").await?;
-    runs(environment, "newcomer").await?;
-    let claims = eventually("the newcomer's machine to be initialized", LIMIT, async || {
-        let claims = list::<NodeClaim>(environment).await?;
-        Ok(claims.iter().all(|claim| claim.is_true(condition::INITIALIZED)).then_some(claims.len()))
-    })
-    .await?;
-    ensure!(claims == 3, "{claims} claims for three pods that fill a machine each");
-    // Kerf adds the tags and other data that Karpenter needs once it has reconciled each NodeClaim.
-    eventually("Karpenter to find what it needs", LIMIT, async || {
-        Karpenter::on(environment).could_go_on().await.map(Some)
-    })
-    .await?;
+    pod(environment, "newcomer", "3").await?;
+    runs(environment, "newcomer").await.context("Kerf launches")?;
+    initialized(environment).await?;
+    // What Karpenter consolidates after its return has other reasons than the switch.
+    consolidates_after(environment, "1h").await?;
     let both = Picture::of_settled(environment).await?;
-    ensure!(environment.stop_controller().await?, "the controller did not end well");
-    Karpenter::on(environment).could_go_on().await.context("Kerf has gone")?;
+    ensure!(environment.stop_controller().await?, "Kerf did not end well");
 
-    Karpenter::on(environment).came_back().await?;
+    environment.set_karpenter(Some(program));
     environment.start_controller()?;
-    taken_over(environment).await?;
-    both.stays(environment, lasts() / 6).await.context("Kerf has taken over again")
+    taken_over(environment, &theirs).await?;
+    both.stays(environment, lasts()).await.context("Karpenter is back")?;
+    pod(environment, "latecomer", "3").await?;
+    runs(environment, "latecomer").await.context("Karpenter launches again")
 }
 
 #[test]

@@ -135,8 +135,12 @@ impl Environment {
     /// Starts the controller, also after it was killed.
     pub fn start_controller(&mut self) -> Result<()> {
         let mut command = self.make_command()(self.ports)?;
-        command.env("FEATURE_GATES", &self.gates).env("INTERRUPTION_QUEUE", &self.queue).env("LOG_LEVEL", "debug");
-        self.controller = Some(Process::spawn("controller", command, &self.folder().join("controller.log"))?);
+        command.env("INTERRUPTION_QUEUE", &self.queue).env("LOG_LEVEL", "debug");
+        if !self.gates.is_empty() {
+            command.env("FEATURE_GATES", &self.gates);
+        }
+        let name = if self.karpenter.is_some() { "karpenter" } else { "controller" };
+        self.controller = Some(Process::spawn(name, command, &self.folder().join(format!("{name}.log")))?);
         Ok(())
     }
 

@@ -63,9 +63,10 @@ const DOMAIN: &str = "kerf.sh/";
 const BEHIND: &str = "kerf.sh0";
 
 /// Our annotations, with the owners on which they are read. A test compares the keys with those of [`annotation`].
-const ANNOTATIONS: [(&str, &[KeyOwner]); 32] = {
+const ANNOTATIONS: [(&str, &[KeyOwner]); 33] = {
     use KeyOwner::{Claim, Class, Node, Overlay, Pod, Pool, PoolTemplate};
     [
+        (annotation::ADOPTED_AT, &[Claim]),
         (annotation::AGENT, &[Class]),
         (annotation::AGENT_HEARTBEAT, &[Node]),
         (annotation::AGENT_SETTINGS, &[Class]),
@@ -90,7 +91,6 @@ const ANNOTATIONS: [(&str, &[KeyOwner]); 32] = {
         (annotation::REPLACED_BY, &[Claim]),
         (annotation::REPLACEMENT_APPROVED, &[Node]),
         (annotation::REPLACES, &[Claim]),
-        (annotation::ADOPTED_AT, &[Claim]),
         (annotation::REQUESTED, &[Pod]),
         (annotation::GIVEN_BACK, &[Pod]),
         (annotation::RESIZE, &[Pod]),
