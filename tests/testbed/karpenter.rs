@@ -24,7 +24,7 @@ pub(crate) fn command(program: &Path, control_plane: &ControlPlane, aws: Aws<'_>
     let mut command = Command::new(program);
     command
         .env("KUBECONFIG", control_plane.admin_kubeconfig())
-        .env("KUBERNETES_MIN_VERSION", "1.25.0-0")
+        .env("LEADER_ELECTION_NAMESPACE", "kube-system")
         .env("SYSTEM_NAMESPACE", "kube-system")
         .env("CLUSTER_NAME", aws.cluster)
         .env("CLUSTER_ENDPOINT", control_plane.url())

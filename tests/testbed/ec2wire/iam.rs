@@ -89,7 +89,11 @@ async fn list(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
 
 async fn create(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
     let tags = form.list("Tags.member").iter().map(|tag| (tag.owned("Key"), tag.owned("Value"))).collect();
-    let request = InstanceProfileRequest { name: form.owned("InstanceProfileName"), path: form.owned("Path"), tags };
+    let request = InstanceProfileRequest {
+        name: form.owned("InstanceProfileName"),
+        path: form.get("Path").unwrap_or("/").to_owned(),
+        tags,
+    };
     cloud.create_instance_profile(&request).await?;
     let made = cloud.instance_profile(&request.name).await?.unwrap_or_default();
     let body = Xml::iam_response("CreateInstanceProfile", |xml| {

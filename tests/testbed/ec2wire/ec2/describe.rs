@@ -3,7 +3,7 @@
 use cloud::{Cloud, Filter, Tags};
 use jiff::Timestamp;
 
-use crate::ec2wire::answer::{Failure, Reply, invalid, page};
+use crate::ec2wire::answer::{Failure, Reply, cut, invalid, page};
 use crate::ec2wire::form::Form;
 use crate::ec2wire::xml::Xml;
 
@@ -77,7 +77,9 @@ pub(super) async fn type_offerings(cloud: &dyn Cloud, form: &Form) -> Result<Rep
 pub(super) async fn spot_prices(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
     let found = cloud.spot_prices().await?;
     let summary = format!("{} prices", found.len());
-    let (rows, next) = page(found, form, PAGE)?;
+    // This call has no limit of its page size.
+    let size = form.read("MaxResults").unwrap_or(PAGE);
+    let (rows, next) = cut(found, size, form.get("NextToken"), usize::MAX)?;
     let now = Timestamp::now();
     let body = Xml::response("DescribeSpotPriceHistory", |xml| {
         xml.items("spotPriceHistorySet", &rows, |xml, row| {

@@ -21,6 +21,17 @@ pub(in crate::ec2wire) type Tokens = Mutex<BTreeMap<String, LaunchTemplate>>;
 pub(super) async fn describe_templates(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
     let filter = Select::read(form).filter("launch-template-id", "launch-template-name")?;
     let mut found = cloud.launch_templates(&filter.tags).await?;
+    let (ids, names) = (form.texts("LaunchTemplateId"), form.texts("LaunchTemplateName"));
+    if let Some(id) = ids.iter().find(|id| found.iter().all(|template| template.id != **id)) {
+        let message = format!("The specified launch template, with template ID {id}, does not exist.");
+        return Err(invalid("InvalidLaunchTemplateId.NotFound", message));
+    }
+    if let Some(name) = names.iter().find(|name| found.iter().all(|template| template.name != **name)) {
+        let message = format!("At least one of the launch templates specified in the request does not exist: {name}.");
+        return Err(invalid("InvalidLaunchTemplateName.NotFoundException", message));
+    }
+    found.retain(|template| ids.is_empty() || ids.contains(&template.id));
+    found.retain(|template| names.is_empty() || names.contains(&template.name));
     found.retain(|template| filter.ids.is_empty() || filter.ids.contains(&template.id));
     found.retain(|template| filter.names.is_empty() || filter.names.contains(&template.name));
     let summary = format!("{} launch templates", found.len());
