@@ -50,9 +50,18 @@ struct Rule {
     expr: String,
 }
 
+/// Threshold of the alert on cost in these tests, in dollars per hour.
+const COST_PER_HOUR: &str = "100";
+
+/// Returns the names and texts of the rule files.
+fn rule_files() -> [(&'static str, String); 2] {
+    let text = |name| read(&format!("controller/monitoring/{name}"));
+    [("alerts.yaml", text("alerts.yaml")), ("cost.yaml", text("cost.yaml").replace("COST_PER_HOUR", COST_PER_HOUR))]
+}
+
 fn rules() -> Vec<Rule> {
-    let rules: Rules = serde_saphyr::from_str(&read("controller/monitoring/alerts.yaml")).unwrap();
-    rules.groups.into_iter().flat_map(|group| group.rules).collect()
+    let groups = |(_, text): (&str, String)| serde_saphyr::from_str::<Rules>(&text).unwrap().groups;
+    rule_files().into_iter().flat_map(groups).flat_map(|group| group.rules).collect()
 }
 
 fn boards() -> Vec<(String, Value)> {
@@ -190,12 +199,15 @@ fn runbook_has_a_section_for_each_alert() {
 #[test]
 fn alerts_fire_only_in_the_expected_series() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("alerts.yaml"), read("controller/monitoring/alerts.yaml")).unwrap();
+    for (name, text) in rule_files() {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
     fs::write(folder.path().join("alerts.test.yaml"), read("tests/monitoring/alerts.test.yaml")).unwrap();
     let promtool = linters::promtool().unwrap();
-    for arguments in
-        [&["check", "rules", "--lint=all", "--lint-fatal", "alerts.yaml"][..], &["test", "rules", "alerts.test.yaml"]]
-    {
+    for arguments in [
+        &["check", "rules", "--lint=all", "--lint-fatal", "alerts.yaml", "cost.yaml"][..],
+        &["test", "rules", "alerts.test.yaml"],
+    ] {
         let output = Command::new(&promtool).args(arguments).current_dir(folder.path()).output().unwrap();
         let report = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "promtool {arguments:?}: {report}");
