@@ -34,5 +34,7 @@ mod placement;
 mod queue;
 #[path = "faults/rights.rs"]
 mod rights;
+#[path = "faults/scrape.rs"]
+mod scrape;
 #[path = "faults/surge.rs"]
 mod surge;

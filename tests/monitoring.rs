@@ -1,7 +1,11 @@
 //! Monitoring. Alerts fire when they should, and each has its section in the runbook. Dashboards and alerts use only existing
-//! metrics and labels. A fleet of 1000 nodes has fewer than 2000 series.
+//! metrics and labels. A fleet of 1000 nodes has fewer than 2000 series. In Karpenter's detail its boards return data.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
+#[path = "monitoring/boards.rs"]
+mod boards;
+#[path = "monitoring/detailed.rs"]
+mod detailed;
 #[path = "monitoring/fleet.rs"]
 mod fleet;
 
@@ -12,12 +16,13 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use controller::metrics::table;
-use daemon::metric::Kind;
+use controller::metrics::detail::MetricsDetail;
+use daemon::metric::{Description, Kind};
 use serde::Deserialize;
 use serde_json::Value;
 use testbed::linters;
 
+const DETAILS: [MetricsDetail; 2] = [MetricsDetail::Aggregated, MetricsDetail::Karpenter];
 /// Labels that Prometheus adds, or that belong to the buckets of a histogram.
 const ALWAYS: [&str; 1] = ["le"];
 
@@ -45,9 +50,18 @@ struct Rule {
     expr: String,
 }
 
+/// Threshold of the alert on cost in these tests, in dollars per hour.
+const COST_PER_HOUR: &str = "100";
+
+/// Returns the names and texts of the rule files.
+fn rule_files() -> [(&'static str, String); 2] {
+    let text = |name| read(&format!("controller/monitoring/{name}"));
+    [("alerts.yaml", text("alerts.yaml")), ("cost.yaml", text("cost.yaml").replace("COST_PER_HOUR", COST_PER_HOUR))]
+}
+
 fn rules() -> Vec<Rule> {
-    let rules: Rules = serde_saphyr::from_str(&read("controller/monitoring/alerts.yaml")).unwrap();
-    rules.groups.into_iter().flat_map(|group| group.rules).collect()
+    let groups = |(_, text): (&str, String)| serde_saphyr::from_str::<Rules>(&text).unwrap().groups;
+    rule_files().into_iter().flat_map(groups).flat_map(|group| group.rules).collect()
 }
 
 fn boards() -> Vec<(String, Value)> {
@@ -100,37 +114,47 @@ fn spoken(expressions: &[(String, String)]) -> Vec<Spoken> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Returns the labels of a series by its exposed name; `None` if no metric has that name.
-fn labels_of(series: &str) -> Option<&'static [&'static str]> {
-    let exposed = |kind: Kind, name: &str| match kind {
-        Kind::Histogram(_) => ["_bucket", "_sum", "_count"].iter().any(|part| series.strip_suffix(part) == Some(name)),
-        Kind::Counter | Kind::Gauge => series == name,
-    };
-    table().into_iter().find(|metric| exposed(metric.kind, metric.name)).map(|metric| metric.labels)
+/// Reports whether a metric exposes series of this name.
+fn is_series_of(metric: &Description, series: &str) -> bool {
+    let has = |suffixes: &[&str]| suffixes.iter().any(|suffix| series.strip_suffix(suffix) == Some(metric.name));
+    match metric.kind {
+        Kind::Histogram(_) => has(&["_bucket", "_sum", "_count"]),
+        Kind::Summary(_) => series == metric.name || has(&["_sum", "_count"]),
+        Kind::Counter | Kind::Gauge => series == metric.name,
+    }
 }
 
+/// Returns the labels of the series that a selector selects; `None` if the table has no such series.
+fn labels_of(table: &[Description], selector: &Selector) -> Option<Vec<&'static str>> {
+    let metric = table.iter().find(|metric| is_series_of(metric, &selector.metric))?;
+    let is_quantile = matches!(metric.kind, Kind::Summary(_)) && metric.name == selector.metric;
+    let labels: Vec<_> = metric.labels.iter().copied().chain(is_quantile.then_some("quantile")).collect();
+    selector.labels.iter().all(|label| labels.contains(&label.as_str())).then_some(labels)
+}
+
+/// Some metrics have other series in each detail. An expression needs one selector that selects series, and labels of those.
 #[test]
 fn rules_and_dashboards_use_only_existing_metrics_and_labels() {
-    let expressions = expressions();
+    let (expressions, tables) = (expressions(), DETAILS.map(MetricsDetail::table));
     let answers = spoken(&expressions);
     assert_eq!(answers.len(), expressions.len());
     assert!(answers.len() > 40, "the walk through rules and boards lost its way");
     let mut wrong = String::new();
     for ((place, text), spoken) in expressions.iter().zip(&answers) {
-        assert!(!spoken.selectors.is_empty(), "{place} selects nothing: {text}");
-        let mut known: BTreeSet<&str> = ALWAYS.into();
         for selector in &spoken.selectors {
-            let Some(labels) = labels_of(&selector.metric) else {
-                writeln!(wrong, "{place}: there is no metric {}", selector.metric).unwrap();
-                continue;
-            };
-            known.extend(labels);
-            for label in selector.labels.iter().filter(|label| !labels.contains(&label.as_str())) {
-                writeln!(wrong, "{place}: {} has no label {label}", selector.metric).unwrap();
+            if tables.iter().all(|table| labels_of(table, selector).is_none()) {
+                writeln!(wrong, "{place}: no {} with {:?}", selector.metric, selector.labels).unwrap();
             }
         }
-        for label in spoken.grouped.iter().filter(|label| !known.contains(label.as_str())) {
-            writeln!(wrong, "{place}: nothing in {text} has a label {label}").unwrap();
+        for (detail, table) in DETAILS.iter().zip(&tables) {
+            let selected: Vec<_> = spoken.selectors.iter().filter_map(|selector| labels_of(table, selector)).collect();
+            if selected.is_empty() {
+                writeln!(wrong, "{place} selects nothing in {detail:?}: {text}").unwrap();
+            }
+            let known: BTreeSet<&str> = selected.into_iter().flatten().chain(ALWAYS).collect();
+            for label in spoken.grouped.iter().filter(|label| !known.contains(label.as_str())) {
+                writeln!(wrong, "{place}: nothing in {text} has a label {label} in {detail:?}").unwrap();
+            }
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
@@ -175,12 +199,15 @@ fn runbook_has_a_section_for_each_alert() {
 #[test]
 fn alerts_fire_only_in_the_expected_series() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("alerts.yaml"), read("controller/monitoring/alerts.yaml")).unwrap();
+    for (name, text) in rule_files() {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
     fs::write(folder.path().join("alerts.test.yaml"), read("tests/monitoring/alerts.test.yaml")).unwrap();
     let promtool = linters::promtool().unwrap();
-    for arguments in
-        [&["check", "rules", "--lint=all", "--lint-fatal", "alerts.yaml"][..], &["test", "rules", "alerts.test.yaml"]]
-    {
+    for arguments in [
+        &["check", "rules", "--lint=all", "--lint-fatal", "alerts.yaml", "cost.yaml"][..],
+        &["test", "rules", "alerts.test.yaml"],
+    ] {
         let output = Command::new(&promtool).args(arguments).current_dir(folder.path()).output().unwrap();
         let report = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "promtool {arguments:?}: {report}");

@@ -206,7 +206,8 @@ async fn there_and_back(environment: &mut Environment) -> Result<()> {
     let before = Picture::of_settled(environment).await?;
     let theirs = hash_versions(environment).await?.into_iter().next().context("Karpenter launched nothing")?;
     ensure!(before.profiles.len() == 1, "before: {:?}", before.profiles);
-    ensure!(environment.stop_controller().await?, "Karpenter did not end well");
+    // Karpenter's exit code does not matter here.
+    environment.stop_controller().await?;
 
     environment.set_karpenter(None);
     environment.start_controller()?;

@@ -3,6 +3,7 @@
 pub mod collector;
 pub mod counters;
 mod definitions;
+pub mod detail;
 pub mod gauge_set;
 pub mod node_conditions;
 

@@ -26,7 +26,8 @@ use tracing::Instrument as _;
 
 use crate::capacity::offerings::Offerings;
 use crate::informer::interruption::Notices;
-use crate::metrics;
+use crate::metrics::gauge_set::{GaugeSet, Sample};
+use crate::metrics::{self, counters};
 use crate::provision::batcher::{BatchWindow, Batcher, PlanTrigger};
 use crate::reconcile::disruption::{CommandKind, DisruptionCommand, Disruptor};
 use crate::reconcile::resize::{Recommender, Resizer};
@@ -36,6 +37,7 @@ use crate::state::class_readiness::ClassReadiness;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::state::nominations::{self, SharedNominations};
+use crate::state::plan_progress::PROVISIONER;
 use crate::state::plan_results::{Generations, PlanResultStore, PlanResults};
 use crate::state::shared::Shared;
 use crate::state::span;
@@ -77,6 +79,7 @@ pub struct Provisioner {
     /// Nodes on which the last plan places pods.
     planned: Mutex<PlannedNodes>,
     gauges: NodeGauges,
+    unschedulable: GaugeSet,
     scores: ConsolidationScores,
     /// Translated parts of the last snapshot that have not changed.
     memory: Mutex<SnapshotCache>,
@@ -106,6 +109,7 @@ impl Provisioner {
             rest,
             planned,
             gauges,
+            unschedulable: GaugeSet::default(),
             scores,
             memory,
         }
@@ -194,11 +198,13 @@ impl Provisioner {
             return Some((built, Arc::clone(plan)));
         }
         let snapshot_took = started.elapsed();
+        let running = self.cluster.progress.begin(&built.snapshot, self.cluster.now());
         let source = Arc::clone(&self.source);
         let checked = tokio::task::spawn_blocking(move || (source.plan(&built), built));
         let (checked, built) = checked.await.ok()?;
+        drop(running);
         let took = started.elapsed();
-        self.metrics.observe(&metrics::SCHEDULING_DURATION, NoLabels, took.as_secs_f64());
+        self.metrics.observe(&metrics::SCHEDULING_DURATION, PROVISIONER, took.as_secs_f64());
         self.metrics.observe(
             &metrics::EVALUATION_DURATION,
             metrics::ByReasonConsolidationType { reason: "", consolidation_type: "" },
@@ -285,7 +291,7 @@ impl Provisioner {
     /// Carries out a plan. Apart from NodeClaims, failures have no consequence: the next pass repeats the operation.
     async fn carry_out(&self, built: &SnapshotResult, plan: &Plan, ripe: &ValidatedCommands, now: Timestamp) {
         let outcome = self.cluster.read(|index| actions::from_plan(index, built, plan, &ripe.begin));
-        self.metrics.set(&metrics::UNSCHEDULABLE_PODS, NoLabels, outcome.unschedulable as f64);
+        self.count_unschedulable(&outcome.unschedulable);
         self.metrics.set(&metrics::IGNORED_PODS, NoLabels, built.ignored.len() as f64);
         for (node, pods) in &outcome.nominations {
             self.promise(pods, node, now);
@@ -322,6 +328,16 @@ impl Provisioner {
         }
     }
 
+    /// Sets the numbers of unschedulable pods, by reason.
+    fn count_unschedulable(&self, reasons: &BTreeMap<&'static str, u32>) {
+        let total: u32 = reasons.values().sum();
+        self.metrics.set(&metrics::UNSCHEDULABLE_PODS, PROVISIONER, f64::from(total));
+        let samples = reasons.iter().map(|(reason, pods)| {
+            Sample::new(&metrics::UNSCHEDULABLE_BY_REASON, metrics::ByReason { reason }, f64::from(*pods))
+        });
+        self.unschedulable.replace(&self.metrics, samples.collect());
+    }
+
     /// Begins a command. The pods of its nodes are nominated as planned.
     async fn begin(&self, order: &DisruptionCommand, now: Timestamp) {
         for (pod, place) in &order.places {
@@ -345,13 +361,9 @@ impl Provisioner {
         let PlannedClaim { claim, pods, groups } = planned;
         let name = claim.metadata.name.clone().unwrap_or_default();
         let pool = claim.nodepool().to_owned();
-        match self.writer.run(Operation::CreateClaim(Box::new(claim))).await {
+        match self.writer.run(Operation::CreateClaim(Box::new(claim.clone()))).await {
             Ok(()) => {
-                self.metrics.add(
-                    &metrics::CLAIMS_CREATED,
-                    metrics::ByReasonNodePool { reason: "provisioned", nodepool: &pool },
-                    1.0,
-                );
+                counters::created(&self.metrics, &claim, "provisioned");
                 tracing::info!(
                     nodeclaim = name.as_str(),
                     nodepool = pool.as_str(),

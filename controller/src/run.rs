@@ -36,8 +36,8 @@ use crate::informer::interruption::{Notices, status_checks};
 use crate::informer::{cluster_info, watch};
 use crate::lease::Keeper;
 use crate::metrics;
-use crate::metrics::collector::ClusterMetrics;
-use crate::metrics::gauge_set::GaugeSet;
+use crate::metrics::collector::{CatalogueSource, ClusterMetrics};
+use crate::metrics::gauge_set::{GaugeSet, Sample};
 use crate::metrics::node_conditions::NodeConditionMetrics;
 use crate::provision::{Provisioner, Rules};
 use crate::reconcile::Reconciler;
@@ -71,7 +71,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         endpoint_url: settings.endpoint_url.clone(),
         ..aws::Settings::default()
     };
-    let metrics = Arc::new(Metrics::new(&metrics::table()));
+    let metrics = Arc::new(Metrics::new(&settings.metrics_detail.table()));
     let cloud = rate_limits::limited(Arc::new(aws::AwsCloud::connect(&aws).await), Arc::clone(&metrics));
 
     let (notes, outgoing) = EventRecorder::new();
@@ -303,7 +303,8 @@ struct Probes {
     started: Timestamp,
     reexport: NodeConditionMetrics,
     usage: GaugeSet,
-    fleet: Option<ClusterMetrics>,
+    progress: GaugeSet,
+    fleet: ClusterMetrics,
 }
 
 impl Probes {
@@ -332,18 +333,34 @@ impl Probes {
             started,
             reexport: NodeConditionMetrics::default(),
             usage: GaugeSet::default(),
-            fleet: settings.tells_fleet.then(|| ClusterMetrics::new(started)),
+            progress: GaugeSet::default(),
+            fleet: ClusterMetrics::new(settings.metrics_detail, settings.exports_cluster_state, started),
         }
     }
 
-    /// Exports the metrics that are summed over replicas; called only by the leader.
-    fn export_metrics(&self, index: &Index, now: Timestamp) {
+    /// Exports the metrics that are summed over replicas, and returns the gauges of the cluster; called only by the leader.
+    fn export_metrics(&self, index: &Index, now: Timestamp) -> Vec<Sample> {
         self.reexport.count(index.nodes.values().map(AsRef::as_ref), &self.metrics);
         self.usage.replace(&self.metrics, usage::samples(index, now));
-        if let Some(fleet) = &self.fleet {
-            let prices = |claim: &NodeClaim| self.offerings.get()?.catalogue_of(claim, now);
-            fleet.collect(index, &self.cluster.decisions, &prices, &self.metrics, now);
-        }
+        self.progress.replace(&self.metrics, self.cluster.progress.samples(now));
+        let catalogues = KnownCatalogues { offerings: self.offerings.get(), now };
+        self.fleet.observe(index, &self.cluster.decisions, &catalogues, &self.metrics, now)
+    }
+}
+
+/// Catalogues at one moment; none before the offerings exist.
+struct KnownCatalogues<'a> {
+    offerings: Option<&'a Arc<Offerings>>,
+    now: Timestamp,
+}
+
+impl CatalogueSource for KnownCatalogues<'_> {
+    fn catalogue_of_claim(&self, claim: &NodeClaim) -> Option<Arc<planner::Catalogue>> {
+        self.offerings?.catalogue_of(claim, self.now)
+    }
+
+    fn catalogue_of_class(&self, class: &str) -> Option<Arc<planner::Catalogue>> {
+        self.offerings?.catalogue(class, self.now)
     }
 }
 
@@ -363,7 +380,9 @@ impl Admin for Probes {
         let unsynced = if synced { 0.0 } else { now.duration_since(self.started).as_secs_f64() };
         self.metrics.set(&metrics::UNSYNCED_TIME, NoLabels, unsynced);
         if self.leading.load(Ordering::Acquire) {
-            self.cluster.read(|index| self.export_metrics(index, now));
+            // Changes of the index wait only for the samples, not for the export of thousands of series.
+            let samples = self.cluster.read(|index| self.export_metrics(index, now));
+            self.fleet.publish(&self.metrics, samples);
         } else {
             // The leader exports them.
             self.cluster.read(|index| drop(index.turns.take()));

@@ -9,6 +9,7 @@ use clap::Parser;
 use inherited::Inherited;
 use planner::{MinValuesPolicy, PreferencePolicy};
 
+use crate::metrics::detail::MetricsDetail;
 use crate::provision::batcher::BatchWindow;
 
 pub use gates::Gates;
@@ -77,6 +78,9 @@ pub struct Args {
     /// Port of /metrics.
     #[arg(long, env = "METRICS_PORT", default_value_t = 8080)]
     metrics_port: u16,
+    /// Detail of metrics of nodes, pods and objects: aggregated, or karpenter for Karpenter's series of each one.
+    #[arg(long, env = "METRICS_DETAIL", default_value = "aggregated", value_parser = str::parse::<MetricsDetail>)]
+    metrics_detail: MetricsDetail,
     /// Port of /healthz and /readyz.
     #[arg(long, env = "HEALTH_PROBE_PORT", default_value_t = 8081)]
     health_probe_port: u16,
@@ -159,8 +163,10 @@ pub struct Settings {
     pub log_format: daemon::log::Format,
     /// Sentences about requested settings without effect.
     pub unmet: Vec<String>,
-    /// True if metrics of nodes, NodePools, pods and conditions are exported.
-    pub tells_fleet: bool,
+    /// Detail of metrics of nodes, pods and objects.
+    pub metrics_detail: MetricsDetail,
+    /// True if metrics of nodes, NodePools and pods, and of conditions of NodeClaims, NodePools and nodes are exported.
+    pub exports_cluster_state: bool,
 }
 
 /// Namespace and name of the Lease.
@@ -213,7 +219,8 @@ impl Args {
             log_level: self.log_level,
             log_format: self.log_format,
             unmet: self.inherited.unmet(),
-            tells_fleet: !self.inherited.disable_cluster_state_observability,
+            metrics_detail: self.metrics_detail,
+            exports_cluster_state: !self.inherited.disable_cluster_state_observability,
         }
     }
 }
@@ -283,7 +290,7 @@ fn log_level(text: &str) -> Result<log::LevelFilter, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Args, Duration, MinValuesPolicy, PreferencePolicy, per_mille};
+    use super::{Args, Duration, MetricsDetail, MinValuesPolicy, PreferencePolicy, per_mille};
     use clap::Parser;
 
     fn args(more: &[&str]) -> Result<Args, clap::Error> {
@@ -316,11 +323,23 @@ mod tests {
             ("--preference-policy=ignore", "write Respect or Ignore"),
             ("--min-values-policy=Loose", "write Strict or BestEffort"),
             ("--feature-gates=NodeOverlays=true", "known are NodeRepair"),
+            ("--metrics-detail=full", "write aggregated or karpenter"),
         ];
         for (flag, cure) in rows {
             let message = args(&[flag]).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(message.contains(cure), "{flag}: {message}");
         }
+    }
+
+    #[test]
+    fn settings_select_detail_and_scope_of_cluster_metrics() {
+        let exported = |flags: &[&str]| {
+            let settings = args(flags).map(Args::settings).unwrap_or_else(|error| panic!("{error}"));
+            (settings.metrics_detail, settings.exports_cluster_state)
+        };
+        assert_eq!(exported(&[]), (MetricsDetail::Aggregated, true));
+        let flags = ["--metrics-detail=karpenter", "--disable-cluster-state-observability=true"];
+        assert_eq!(exported(&flags), (MetricsDetail::Karpenter, false));
     }
 
     /// An EC2NodeClass is refreshed as a whole, so the shorter interval applies to both.

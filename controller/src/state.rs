@@ -5,6 +5,7 @@ pub mod class_readiness;
 pub mod cluster;
 pub mod index;
 pub mod nominations;
+pub mod plan_progress;
 pub mod plan_results;
 pub mod pod_decisions;
 pub mod registration_health;

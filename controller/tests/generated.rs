@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use controller::metrics::detail::MetricsDetail;
 use controller::metrics::table;
 use daemon::metric::{Description, Kind};
 
@@ -38,7 +39,7 @@ fn table_has_unique_names_with_units() {
         let name = metric.name;
         match metric.kind {
             Kind::Counter => assert!(name.ends_with("_total"), "{name}"),
-            Kind::Histogram(_) => {
+            Kind::Histogram(_) | Kind::Summary(_) => {
                 assert!(["_seconds", "_score", "_size"].iter().any(|unit| name.ends_with(unit)), "{name}")
             }
             // Karpenter's one gauge with that suffix.
@@ -56,12 +57,35 @@ names begin with `karpenter_` or `operator_` have Karpenter's meaning; those tha
 `controller/monitoring/alerts.yaml` are explained in [runbook.md](runbook.md); `controller/monitoring/boards` has boards for Grafana.
 `kerf convert` compares rules and boards of Karpenter with this list ([migrate-from-karpenter.md](migrate-from-karpenter.md)).
 
-Karpenter has many metrics per node, pod or object. Kerf has them per NodePool, condition or workload, and lists only the oldest pods.
-A thousand nodes of ten NodePools with twenty thousand pods are less than two thousand series, which a test counts. Sums over the
-remaining labels are the same as in Karpenter.
-
 Each scrape counts the gauges of nodes, NodePools, pods, instance types and conditions anew. Only the leader exports these gauges, so
-sums over replicas are right. `DISABLE_CLUSTER_STATE_OBSERVABILITY=true` leaves out the gauges of `controller/src/metrics/definitions/fleet.rs`.
+sums over replicas are right.
+
+## Detail
+
+The setting `METRICS_DETAIL`, in the chart `kerf.metricsDetail`, has two values:
+
+| | `aggregated`, the default | `karpenter` |
+|---|---|---|
+| gauges of nodes | by NodePool, of managed nodes, five resources | one per node and resource, of all nodes |
+| `karpenter_pods_state` | by NodePool, phase, scheduled, ready | one per pod |
+| waiting pods | the 10 oldest | all |
+| instance types | the 10 most used | all of the EC2NodeClasses |
+| `operator_*` | by condition | one per object and condition |
+| 1,000 nodes of ten NodePools with 20,000 pods | fewer than 2,000 series, which a test counts | about 50,000 series, of which those of nodes have 40 labels |
+
+Sums over the remaining labels are the same. With `karpenter` all 72 metrics of Karpenter 1.14 have its labels, and two are summaries; a
+test compares them. Its Grafana boards show data, except panels of `controller_runtime_*` metrics. Prometheus needs memory for the
+series as with Karpenter. `DISABLE_CLUSTER_STATE_OBSERVABILITY=true` leaves out metrics of nodes, NodePools, pods, workloads and costs,
+and `operator_*` metrics except those of EC2NodeClasses.
+
+## Metrics
+
+| name | kind | labels | meaning |
+|---|---|---|---|
+";
+
+const DETAILED: &str = "
+## Metrics with other labels in Karpenter's detail
 
 | name | kind | labels | meaning |
 |---|---|---|---|
@@ -73,16 +97,20 @@ const ABSENT: &str = "
 | metrics | reason, and the metric to use |
 |---|---|
 | `controller_runtime_*`, `workqueue_*`, `client_go_*`, `leader_election_*`, `go_*`, `aws_sdk_go_*` | metrics of Go libraries: use `kerf_act_steps_total`, `kerf_cloud_calls_total`, `kerf_cloud_waiting_seconds_total` |
-| `karpenter_scheduler_queue_depth`, `karpenter_scheduler_unfinished_work_seconds` | one plan covers all pods: use `karpenter_scheduler_scheduling_duration_seconds` |
-| `karpenter_nodepools_cost_tracker_errors_total` | use `kerf_nodes_unpriced_count` |
-| `karpenter_cloudprovider_batcher_batch_time_seconds` | no request waits for others to share a call |
-| `karpenter_cloudprovider_instance_termination_failures_total` | use `karpenter_cloudprovider_errors_total` with method `TerminateInstances` |
-| labels `min_values_relaxed`, `zone_id`, `controller`, `scheduling_id`, and names of nodes and objects | left out |
+| `karpenter_scheduler_queue_depth`, `karpenter_scheduler_unfinished_work_seconds` in the aggregated detail | each plan would be a series: use `karpenter_scheduler_scheduling_duration_seconds` |
+| `operator_status_condition_*`, `operator_termination_*` without a kind in the name, deprecated in Karpenter | use the metric of one kind |
+| `operator_capacitybuffer_*` | use the events of the CapacityBuffer |
 ";
 
 fn page() -> String {
     let mut page = INTRODUCTION.to_owned();
     for metric in table() {
+        let (kind, labels) = (metric.kind.as_str(), metric.labels.join(", "));
+        writeln!(page, "| `{}` | {kind} | {labels} | {} |", metric.name, metric.help).expect("a String takes all");
+    }
+    page.push_str(DETAILED);
+    let same = |metric: &Description| table().iter().any(|it| (it.help, it.labels) == (metric.help, metric.labels));
+    for metric in MetricsDetail::Karpenter.table().iter().filter(|metric| !same(metric)) {
         let (kind, labels) = (metric.kind.as_str(), metric.labels.join(", "));
         writeln!(page, "| `{}` | {kind} | {labels} | {} |", metric.name, metric.help).expect("a String takes all");
     }

@@ -47,6 +47,35 @@ fn chart_renders_prometheus_rule_with_groups_of_rule_file() -> Result<()> {
     Ok(())
 }
 
+/// The alert on cost has no threshold that fits every cluster.
+#[test]
+fn chart_renders_the_cost_alert_only_with_its_threshold() -> Result<()> {
+    for version in Version::ALL {
+        let given = [RULE, "--set=kerf.monitoring.prometheusRule.costPerHour=1250.5"];
+        let rule = super::object(&render(version, &given)?, "PrometheusRule", "karpenter")?;
+        let alerts: Value = serde_saphyr::from_str(&original("alerts.yaml")?)?;
+        let cost: Value = serde_saphyr::from_str(&original("cost.yaml")?.replace("COST_PER_HOUR", "1250.5"))?;
+        ensure!(rule["spec"]["groups"][0] == alerts["groups"][0], "{version:?}: {}", rule["spec"]);
+        ensure!(rule["spec"]["groups"][1] == cost["groups"][0], "{version:?}: {}", rule["spec"]);
+        ensure!(rule["spec"]["groups"].as_array().is_some_and(|groups| groups.len() == 2), "{}", rule["spec"]);
+    }
+    Ok(())
+}
+
+/// The dashboards need metrics that the setting leaves out.
+#[test]
+fn chart_notes_that_boards_need_cluster_state() -> Result<()> {
+    let off = "--set=settings.disableClusterStateObservability=true";
+    for (given, is_noted) in [(&[off][..], false), (&[off, DASHBOARDS], true), (&[RULE], false)] {
+        let chart = Helm::chart("chart").display().to_string();
+        let install = ["install", "karpenter", &chart, "--dry-run=client", "--namespace=kube-system"];
+        let text = Helm::find(Version::Four)?.run(&[&install[..], &super::LEAST, given].concat())?;
+        let (_, notes) = text.split_once("NOTES:").context("no notes")?;
+        ensure!(notes.contains("leaves out their metrics") == is_noted, "{given:?}: {notes}");
+    }
+    Ok(())
+}
+
 #[test]
 fn chart_renders_each_dashboard_as_labeled_config_map() -> Result<()> {
     let folder = "--set=kerf.monitoring.dashboards.additionalAnnotations.grafana_folder=Nodes";

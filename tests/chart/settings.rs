@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::{CommandFactory, Parser};
+use controller::metrics::detail::MetricsDetail;
 use controller::settings::{Args, Settings};
 use planner::{MinValuesPolicy, PreferencePolicy};
 use serde_json::Value;
@@ -53,6 +54,7 @@ fn chart_values_set_the_same_settings_as_in_karpenter() -> Result<()> {
     ensure!(found.memory_overhead_per_mille == 50 && found.reserved_enis == 1, "{found:?}");
     ensure!(found.isolated_vpc && found.eks_control_plane && found.disable_dry_run, "{found:?}");
     ensure!(found.class_refresh == Duration::from_secs(300), "{found:?}");
+    ensure!(!found.exports_cluster_state, "{found:?}");
     ensure!(found.gates.node_repair && found.gates.spot_to_spot && found.gates.node_overlay, "{found:?}");
     ensure!(found.gates.reserved_capacity && !found.gates.static_capacity && !found.gates.capacity_buffer, "{found:?}");
     ensure!(found.log_level == log::LevelFilter::Debug && found.unmet.is_empty(), "{found:?}");
@@ -67,6 +69,18 @@ fn chart_defaults_equal_defaults_of_the_controller() -> Result<()> {
         [("CLUSTER_NAME", "prod"), ("AWS_REGION", "us-west-2")].map(|(name, value)| (name.into(), value.into()));
     let own = settings(&given.into_iter().collect())?;
     ensure!(format!("{found:?}") == format!("{own:?}"), "{found:?} instead of {own:?}");
+    Ok(())
+}
+
+#[test]
+fn chart_passes_detail_of_metrics_to_the_controller() -> Result<()> {
+    let detail = |given: &[&str]| -> Result<_> {
+        let found = settings(&environment(&[&super::LEAST[..], &[REGION], given].concat())?)?;
+        ensure!(found.exports_cluster_state, "{found:?}");
+        Ok(found.metrics_detail)
+    };
+    ensure!(detail(&[])? == MetricsDetail::Aggregated);
+    ensure!(detail(&["--set=kerf.metricsDetail=karpenter"])? == MetricsDetail::Karpenter);
     Ok(())
 }
 

@@ -80,6 +80,7 @@ impl Fixture {
         }
         environment.set_gates("NodeOverlay=true,StaticCapacity=true,CapacityBuffer=true");
         environment.set_queue(QUEUE);
+        environment.set_metrics_detail("karpenter");
         environment.start_controller()?;
         let client = environment.client.clone();
         let fixture = Self { environment, client, before: BTreeSet::new(), earlier_events: BTreeSet::new() };

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use api::objects::{Node, Pod};
 use api::{EC2NodeClass, NodeClaim, NodePool};
-use controller::metrics::collector::ClusterMetrics;
+use controller::metrics::collector::{CatalogueSource, ClusterMetrics};
+use controller::metrics::detail::MetricsDetail;
 use controller::metrics::table;
 use controller::state::index::Index;
 use controller::state::pod_decisions::PodDecisions;
@@ -21,11 +22,28 @@ const POOLS: usize = 10;
 const ZONES: [&str; 3] = ["us-west-2a", "us-west-2b", "us-west-2c"];
 const MOST_SERIES: usize = 2000;
 
-fn made<K: DeserializeOwned>(value: Value) -> K {
+/// The same catalogue for all, if there is one.
+pub(super) struct Known(pub(super) Option<Arc<Catalogue>>);
+
+impl CatalogueSource for Known {
+    fn catalogue_of_claim(&self, _: &NodeClaim) -> Option<Arc<Catalogue>> {
+        self.0.clone()
+    }
+
+    fn catalogue_of_class(&self, _: &str) -> Option<Arc<Catalogue>> {
+        self.0.clone()
+    }
+}
+
+fn aggregated(since: Timestamp) -> ClusterMetrics {
+    ClusterMetrics::new(MetricsDetail::Aggregated, true, since)
+}
+
+pub(super) fn made<K: DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).unwrap()
 }
 
-fn at(seconds: i64) -> Timestamp {
+pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds)
 }
 
@@ -35,7 +53,7 @@ fn capacity_type(number: usize) -> CapacityType {
 
 /// Returns sixty instance types, each with an on-demand and a spot offering in every zone. Type number N costs N + 1 cents per
 /// hour.
-fn catalogue() -> Catalogue {
+pub(super) fn catalogue() -> Catalogue {
     let kind = |number: usize| {
         let price = MicroDollars(10_000 * i64::try_from(number + 1).unwrap());
         let both = [CapacityType::OnDemand, CapacityType::Spot];
@@ -71,24 +89,33 @@ fn name_of(number: usize) -> String {
 }
 
 fn index() -> Index {
+    index_of(NODES)
+}
+
+/// Returns the NodePools, their EC2NodeClass and this many nodes with their pods.
+pub(super) fn index_of(nodes: usize) -> Index {
     let mut index = Index::default();
-    for pool in 0..POOLS {
-        let name = format!("pool-{pool}");
-        let object = json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name, "uid": name},
-            "spec": {"limits": {"cpu": "10000"}, "template": {"spec": {"nodeClassRef": class_ref(), "requirements": []}}},
-            "status": {"resources": {"cpu": "800", "memory": "3200Gi"}, "conditions": [condition("Ready")]},
-        });
-        drop(index.apply(made::<NodePool>(object), at(0), true));
-    }
+    (0..POOLS).for_each(|pool| put_pool(&mut index, pool, &json!({"cpu": "10000"})));
     let class = json!({
         "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default", "uid": "class"},
         "spec": {"amiSelectorTerms": [], "subnetSelectorTerms": [], "securityGroupSelectorTerms": []},
         "status": {"conditions": [condition("Ready")]},
     });
     drop(index.apply(made::<EC2NodeClass>(class), at(0), true));
-    (0..NODES).for_each(|number| put_node(&mut index, number));
+    (0..nodes).for_each(|number| put_node(&mut index, number));
     index
+}
+
+/// Adds a NodePool. One with other limits is another object of the same name.
+pub(super) fn put_pool(index: &mut Index, pool: usize, limits: &Value) {
+    let name = format!("pool-{pool}");
+    let object = json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+        "metadata": {"name": name, "uid": format!("{name} {limits}")},
+        "spec": {"limits": limits, "template": {"spec": {"nodeClassRef": class_ref(), "requirements": []}}},
+        "status": {"resources": {"cpu": "800", "memory": "3200Gi"}, "conditions": [condition("Ready")]},
+    });
+    drop(index.apply(made::<NodePool>(object), at(0), true));
 }
 
 fn class_ref() -> Value {
@@ -99,7 +126,7 @@ fn condition(type_: &str) -> Value {
     json!({"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": at(5).to_string()})
 }
 
-fn put_node(index: &mut Index, number: usize) {
+pub(super) fn put_node(index: &mut Index, number: usize) {
     let (name, provider) = (format!("node-{number}"), format!("aws:///zone/i-{number}"));
     let labels = json!({
         "karpenter.sh/nodepool": format!("pool-{}", number % POOLS),
@@ -129,7 +156,7 @@ fn put_node(index: &mut Index, number: usize) {
 }
 
 /// Adds a pod. Every twentieth pod is pending; the others were bound after 10 s and ready after 30 s.
-fn put_pod(index: &mut Index, node: &str, number: usize) {
+pub(super) fn put_pod(index: &mut Index, node: &str, number: usize) {
     let waits = number.is_multiple_of(20);
     let workload = format!("app-{}", number % 700);
     let reached =
@@ -155,7 +182,7 @@ fn put_pod(index: &mut Index, node: &str, number: usize) {
 }
 
 /// Returns all values of the series with this name.
-fn values(text: &str, name: &str) -> Vec<f64> {
+pub(super) fn values(text: &str, name: &str) -> Vec<f64> {
     let of_name = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
     text.lines().filter(of_name).map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect()
 }
@@ -167,13 +194,18 @@ fn close(one: f64, other: f64) -> bool {
 #[test]
 fn metrics_have_under_2000_series_with_1000_nodes() {
     let (index, catalogue, metrics) = (index(), Arc::new(catalogue()), Metrics::new(&table()));
-    let prices = |_: &NodeClaim| Some(Arc::clone(&catalogue));
-    let (fleet, decisions) = (ClusterMetrics::new(at(50)), PodDecisions::new(at(50)));
+    let prices = Known(Some(catalogue));
+    let (fleet, decisions) = (aggregated(at(50)), PodDecisions::new(at(50)));
     fleet.collect(&index, &decisions, &prices, &metrics, at(400));
     // Counters and histograms get samples too: for each NodePool, and for two values of every other label.
     for metric in table() {
         for (pool, word) in (0..POOLS).flat_map(|pool| ["x", "y"].map(|word| (format!("pool-{pool}"), word))) {
-            let label = |name: &&'static str| if *name == "nodepool" { pool.clone() } else { word.to_owned() };
+            let label = |name: &&'static str| match *name {
+                "nodepool" => pool.clone(),
+                "batcher" => "create_fleet".to_owned(),
+                "controller" => "provisioner".to_owned(),
+                _ => word.to_owned(),
+            };
             let labels = metric.labels.iter().map(|name| (*name, label(name))).collect();
             let series = Series { name: metric.name, labels };
             metrics.add_to_series(&series, 1.0);
@@ -190,8 +222,8 @@ fn metrics_have_under_2000_series_with_1000_nodes() {
 #[test]
 fn cluster_metrics_add_up_to_fleet_totals() {
     let (index, catalogue, metrics) = (index(), Arc::new(catalogue()), Metrics::new(&table()));
-    let prices = |_: &NodeClaim| Some(Arc::clone(&catalogue));
-    let (fleet, decisions) = (ClusterMetrics::new(at(50)), PodDecisions::new(at(50)));
+    let prices = Known(Some(catalogue));
+    let (fleet, decisions) = (aggregated(at(50)), PodDecisions::new(at(50)));
     fleet.collect(&index, &decisions, &prices, &metrics, at(400));
     let text = metrics.render();
     let sum = |name: &str| values(&text, name).iter().sum::<f64>();
@@ -229,14 +261,14 @@ fn cluster_metrics_add_up_to_fleet_totals() {
 fn cluster_metrics_drop_deleted_and_count_unpriced_nodes() {
     let (mut index, metrics) = (Index::default(), Metrics::new(&table()));
     put_node(&mut index, 0);
-    let (fleet, decisions) = (ClusterMetrics::new(at(500)), PodDecisions::new(at(500)));
-    fleet.collect(&index, &decisions, &|_| None, &metrics, at(600));
+    let (fleet, decisions) = (aggregated(at(500)), PodDecisions::new(at(500)));
+    fleet.collect(&index, &decisions, &Known(None), &metrics, at(600));
     let text = metrics.render();
     assert_eq!(values(&text, "kerf_nodes_unpriced_count"), [1.0]);
     assert_eq!(values(&text, "karpenter_nodes_current_lifetime_seconds"), [600.0]);
     assert!(values(&text, "karpenter_pods_bound_duration_seconds_count").iter().sum::<f64>() < 1.0, "from before");
     drop(index.delete::<Node>("node-0", at(600)));
-    fleet.collect(&index, &decisions, &|_| None, &metrics, at(660));
+    fleet.collect(&index, &decisions, &Known(None), &metrics, at(660));
     let text = metrics.render();
     assert_eq!(values(&text, "kerf_nodes_unpriced_count"), [0.0]);
     for name in ["karpenter_nodes_allocatable", "kerf_nodes_count", "karpenter_nodes_current_lifetime_seconds"] {
@@ -262,11 +294,11 @@ fn claim_with_condition(status: &str, turned: i64, deleted: Option<i64>) -> Node
 #[test]
 fn condition_metrics_count_transitions_and_terminations() {
     let (mut index, metrics) = (Index::default(), Metrics::new(&table()));
-    let (fleet, decisions) = (ClusterMetrics::new(at(0)), PodDecisions::new(at(0)));
+    let (fleet, decisions) = (aggregated(at(0)), PodDecisions::new(at(0)));
     drop(index.apply(claim_with_condition("Unknown", 10, None), at(10), true));
     drop(index.apply(claim_with_condition("True", 13, None), at(13), true));
-    fleet.collect(&index, &decisions, &|_| None, &metrics, at(20));
-    fleet.collect(&index, &decisions, &|_| None, &metrics, at(23));
+    fleet.collect(&index, &decisions, &Known(None), &metrics, at(20));
+    fleet.collect(&index, &decisions, &Known(None), &metrics, at(23));
     let text = metrics.render();
     for line in [
         r#"operator_nodeclaim_status_condition_count{type="Launched",status="True",reason="Launched"} 1.0"#,
@@ -279,10 +311,10 @@ fn condition_metrics_count_transitions_and_terminations() {
         assert!(text.contains(line), "{line} is missing in\n{text}");
     }
     drop(index.apply(claim_with_condition("True", 13, Some(30)), at(30), true));
-    fleet.collect(&index, &decisions, &|_| None, &metrics, at(34));
+    fleet.collect(&index, &decisions, &Known(None), &metrics, at(34));
     assert!(metrics.render().contains("operator_nodeclaim_termination_current_time_seconds{} 4.0"));
     drop(index.delete::<NodeClaim>("one", at(37)));
-    fleet.collect(&index, &decisions, &|_| None, &metrics, at(40));
+    fleet.collect(&index, &decisions, &Known(None), &metrics, at(40));
     let text = metrics.render();
     assert_eq!(values(&text, "operator_nodeclaim_termination_duration_seconds_sum"), [7.0]);
     assert_eq!(values(&text, "operator_nodeclaim_termination_current_time_seconds"), [0.0]);
@@ -292,7 +324,7 @@ fn condition_metrics_count_transitions_and_terminations() {
 #[test]
 fn pod_metrics_start_at_the_plan_that_placed_the_pod() {
     let (mut index, metrics) = (Index::default(), Metrics::new(&table()));
-    let (fleet, decisions) = (ClusterMetrics::new(at(0)), PodDecisions::new(at(0)));
+    let (fleet, decisions) = (aggregated(at(0)), PodDecisions::new(at(0)));
     // Pod 20 is pending; pod 1 was bound at 110 and ready at 130.
     [1, 20].into_iter().for_each(|number| put_pod(&mut index, "node-0", number));
     let waiting = |number: i64| planner::Pod {
@@ -300,9 +332,9 @@ fn pod_metrics_start_at_the_plan_that_placed_the_pod() {
         created: planner::Millis(100_000),
         ..planner::Pod::default()
     };
-    fleet.collect(&index, &decisions, &|_| None, &metrics, at(101));
+    fleet.collect(&index, &decisions, &Known(None), &metrics, at(101));
     assert_eq!(values(&metrics.render(), "karpenter_pods_provisioning_scheduling_undecided_time_seconds"), [1.0]);
-    let (metrics, fleet) = (Metrics::new(&table()), ClusterMetrics::new(at(0)));
+    let (metrics, fleet) = (Metrics::new(&table()), aggregated(at(0)));
     let snapshot = planner::Snapshot { pods: vec![waiting(1), waiting(20)], ..planner::Snapshot::default() };
     let place = || planner::PodVerdict::Existing {
         node: "node-0".to_owned(),
@@ -311,7 +343,7 @@ fn pod_metrics_start_at_the_plan_that_placed_the_pod() {
     };
     let report = planner::Report { pods: vec![place(), place()], ..planner::Report::default() };
     decisions.note(&snapshot, &planner::Plan { report, ..planner::Plan::default() }, &metrics, at(104));
-    fleet.collect(&index, &decisions, &|_| None, &metrics, at(140));
+    fleet.collect(&index, &decisions, &Known(None), &metrics, at(140));
     let text = metrics.render();
     for (name, seconds) in [
         ("karpenter_pods_scheduling_decision_duration_seconds_sum", 8.0),

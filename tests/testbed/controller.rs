@@ -3,9 +3,11 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::controlplane::ControlPlane;
 use crate::machines::find_program;
@@ -40,6 +42,21 @@ pub struct Aws<'a> {
     pub region: &'a str,
     /// Name of the cluster in AWS.
     pub cluster: &'a str,
+}
+
+/// Returns the body of a response of the controller, such as to `/readyz` or `/metrics`.
+///
+/// # Errors
+/// Returns an error if the controller does not listen, or refuses the request; the error contains the response.
+pub async fn get(address: &str, path: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(address).await.context("no process listens yet")?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: testbed\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("a response without a body")?;
+    ensure!(head.starts_with("HTTP/1.1 200"), "{body}");
+    Ok(body.to_owned())
 }
 
 /// Returns the command for `kerf-controller` with its required settings; the caller may add others.

@@ -59,6 +59,7 @@ pub struct Environment {
     gates: String,
     queue: String,
     karpenter: Option<PathBuf>,
+    metrics_detail: &'static str,
     ports: Ports,
     _network: Network,
 }
@@ -107,6 +108,7 @@ impl Environment {
             gates,
             queue,
             karpenter: setup.karpenter,
+            metrics_detail: "aggregated",
             ports,
             _network: network,
         })
@@ -132,6 +134,11 @@ impl Environment {
         queue.clone_into(&mut self.queue);
     }
 
+    /// Sets the detail of metrics, `aggregated` or `karpenter`, of controllers that start from now on.
+    pub fn set_metrics_detail(&mut self, detail: &'static str) {
+        self.metrics_detail = detail;
+    }
+
     /// Starts the controller, also after it was killed.
     pub fn start_controller(&mut self) -> Result<()> {
         let mut command = self.make_command()(self.ports)?;
@@ -139,6 +146,7 @@ impl Environment {
         if !self.gates.is_empty() {
             command.env("FEATURE_GATES", &self.gates);
         }
+        command.env("METRICS_DETAIL", self.metrics_detail);
         let name = if self.karpenter.is_some() { "karpenter" } else { "controller" };
         self.controller = Some(Process::spawn(name, command, &self.folder().join(format!("{name}.log")))?);
         Ok(())

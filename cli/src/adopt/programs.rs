@@ -9,7 +9,7 @@ use super::{is_of, named, text};
 const LEADER_LEASE: &str = "karpenter-leader-election";
 
 /// Variables that the controller reads; a test compares them with its settings.
-const SUPPORTED_VARIABLES: [&str; 41] = [
+const SUPPORTED_VARIABLES: [&str; 42] = [
     "AMI_REFRESH_INTERVAL",
     "AWS_ENDPOINT_URL",
     "AWS_REGION",
@@ -43,6 +43,7 @@ const SUPPORTED_VARIABLES: [&str; 41] = [
     "LOG_LEVEL",
     "LOG_OUTPUT_PATHS",
     "MEMORY_LIMIT",
+    "METRICS_DETAIL",
     "METRICS_PORT",
     "MIN_VALUES_POLICY",
     "PREFERENCE_POLICY",

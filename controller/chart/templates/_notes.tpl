@@ -7,8 +7,8 @@ values.yaml.
 {{- if or $image.repository $image.tag $image.digest }}
 - controller.image ({{ $image.repository | default "without a repository" }}) names Karpenter's program and is left aside: kerf.image says where Kerf's is.
 {{- end }}
-{{- if .Values.settings.disableClusterStateObservability }}
-- settings.disableClusterStateObservability has no effect: these metrics cost a look into memory.
+{{- if and .Values.settings.disableClusterStateObservability (or .Values.kerf.monitoring.prometheusRule.enabled .Values.kerf.monitoring.dashboards.enabled) }}
+- kerf.monitoring: most alerts and dashboards have no data, because settings.disableClusterStateObservability leaves out their metrics.
 {{- end }}
 {{- range $at, $names := dict
   "" (list "additionalAnnotations" "additionalClusterRoleRules" "additionalLabels" "affinity" "controller" "dnsConfig" "dnsPolicy" "extraVolumes" "fullnameOverride" "hostNetwork" "imagePullPolicy" "imagePullSecrets" "initContainers" "kerf" "logErrorOutputPaths" "logLevel" "logOutputPaths" "nameOverride" "nodeSelector" "podAnnotations" "podDisruptionBudget" "podLabels" "podSecurityContext" "priorityClassName" "replicas" "revisionHistoryLimit" "schedulerName" "service" "serviceAccount" "serviceMonitor" "settings" "strategy" "terminationGracePeriodSeconds" "tolerations" "topologySpreadConstraints")

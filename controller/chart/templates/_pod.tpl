@@ -24,6 +24,8 @@
   (list "VM_MEMORY_OVERHEAD_PERCENT" $settings.vmMemoryOverheadPercent)
   (list "RESERVED_ENIS" $settings.reservedENIs)
   (list "INTERRUPTION_QUEUE" $settings.interruptionQueue)
+  (list "DISABLE_CLUSTER_STATE_OBSERVABILITY" $settings.disableClusterStateObservability)
+  (list "METRICS_DETAIL" .Values.kerf.metricsDetail)
   (list "DISABLE_DRY_RUN" $settings.disableDryRun)
   (list "BATCH_MAX_DURATION" $settings.batchMaxDuration)
   (list "BATCH_IDLE_DURATION" $settings.batchIdleDuration)

@@ -65,6 +65,8 @@ struct OpenLaunch {
     refusals: u32,
     /// Time of the last call with an unknown outcome.
     doubt: Option<Timestamp>,
+    /// Time of the choice.
+    chosen: Instant,
 }
 
 #[derive(Clone)]
@@ -182,12 +184,14 @@ impl Launcher {
         let token = Token::new(&choice, &all, now);
         let key = token.to_string();
         self.offerings.begin_launch(&token, &choice, all.len(), now);
+        let chosen = Instant::now();
         let open = |request: FleetRequest, state| OpenLaunch {
             choice: Arc::new(choice.clone()),
             request: Arc::new(request),
             state,
             refusals,
             doubt: None,
+            chosen,
         };
         self.open().insert(key.clone(), open(choice.request(&token, &all), LaunchState::Preparing));
         let patch = json!({"metadata": {"annotations": {annotation::LAUNCH_TOKEN: key}}});
@@ -252,15 +256,14 @@ impl Launcher {
     async fn buy(&self, token: &str, open: &OpenLaunch) -> Result<QueueAction, WriteError> {
         let now = self.cluster.now();
         let (cloud, templates) = (self.offerings.cloud(), self.offerings.templates());
+        let batched = open.chosen.elapsed();
         match cloud::launch::create_fleet(cloud, templates, &open.choice, &open.request, now).await {
             Ok(answer) => {
                 let verdict = cloud::launch::interpret(&answer, &open.choice.within());
-                outcome::count_errors(&self.metrics, &answer);
-                self.metrics.observe(
-                    &metrics::BATCH_SIZE,
-                    metrics::ByBatcher { batcher: "create_fleet" },
-                    f64::from(open.request.target),
-                );
+                self.cluster.read(|index| outcome::count_errors(&self.metrics, index, &answer));
+                let batcher = metrics::ByBatcher { batcher: "create_fleet" };
+                self.metrics.observe(&metrics::BATCH_SIZE, batcher, f64::from(open.request.target));
+                self.metrics.observe(&metrics::BATCH_TIME, batcher, batched.as_secs_f64());
                 let scopes = open.choice.scopes();
                 let learned = verdict.shortages.iter().any(|scope| scopes.contains(scope));
                 let served = cloud::launch::served(&answer, &open.choice.within());

@@ -1,11 +1,13 @@
 //! Metrics of the cluster: allocatable resources and requests, costs by workload, and waiting pods. Decides nothing.
 //!
-//! All metrics are by NodePool, instance type or workload, and labels with many values are limited (docs/metrics.md): a
-//! thousand nodes have fewer than two thousand series. Each scrape computes the metrics, and only on the leader, so that sums
-//! over replicas are correct.
+//! By default all metrics are by NodePool, instance type or workload, and labels with many values are limited
+//! (docs/metrics.md): a thousand nodes have fewer than two thousand series. `MetricsDetail` decides about labels and limits;
+//! each value is a sum over the objects with equal labels. Each scrape computes the metrics, and only on the leader, so that
+//! sums over replicas are correct.
 
 mod conditions;
 mod costs;
+mod labels;
 mod pods;
 mod types;
 
@@ -15,38 +17,49 @@ use std::sync::Arc;
 use api::objects::{Node, ResourceList};
 use api::quantity::CPU;
 use api::{NodeClaim, label};
-use daemon::metric::{Gauge, Metrics};
+use daemon::metric::{Description, LabelPairs, Metrics};
 use jiff::Timestamp;
 use planner::Catalogue;
 
 use crate::metrics;
+use crate::metrics::detail::MetricsDetail;
 use crate::metrics::gauge_set::{GaugeSet, Sample};
-use crate::state::index::Index;
+use crate::state::index::{ConditionOwner, Index};
 use crate::state::pod_decisions::PodDecisions;
 
+use costs::UnpricedNodes;
 pub use pods::Waits;
+use types::TypeSource;
 
 /// Amounts by resource: cores for CPU, whole units for the rest.
 type Amounts = BTreeMap<String, f64>;
 
-/// Reported resources. Each further resource would be a label value.
-const RESOURCES: [&str; 5] = [CPU, "memory", "ephemeral-storage", "pods", "nvidia.com/gpu"];
+/// Source of catalogues, which have the instance types and their prices.
+pub trait CatalogueSource {
+    /// Returns the catalogue of a NodeClaim, if it is known.
+    fn catalogue_of_claim(&self, claim: &NodeClaim) -> Option<Arc<Catalogue>>;
 
-/// Source of prices: returns the catalogue of a NodeClaim, if it is known.
-pub type CatalogueLookup<'a> = &'a dyn Fn(&NodeClaim) -> Option<Arc<Catalogue>>;
+    /// Returns the catalogue of an EC2NodeClass, if it is known.
+    fn catalogue_of_class(&self, class: &str) -> Option<Arc<Catalogue>>;
+}
 
 /// Gauges of the cluster, with the series of the last scrape.
 #[derive(Debug)]
 pub struct ClusterMetrics {
+    detail: MetricsDetail,
+    /// False if metrics of nodes, NodePools, pods and conditions are left out, apart from conditions of EC2NodeClasses.
+    includes_state: bool,
     exported: GaugeSet,
     waits: Waits,
+    unpriced: UnpricedNodes,
 }
 
 impl ClusterMetrics {
     /// Creates metrics without series. Pods from before `since` are not measured.
     #[must_use]
-    pub fn new(since: Timestamp) -> Self {
-        Self { exported: GaugeSet::default(), waits: Waits::new(since) }
+    pub fn new(detail: MetricsDetail, includes_state: bool, since: Timestamp) -> Self {
+        let (exported, unpriced) = (GaugeSet::default(), UnpricedNodes::default());
+        Self { detail, includes_state, exported, waits: Waits::new(since), unpriced }
     }
 
     /// Updates all metrics.
@@ -54,21 +67,64 @@ impl ClusterMetrics {
         &self,
         index: &Index,
         decisions: &PodDecisions,
-        prices: CatalogueLookup<'_>,
+        catalogues: &dyn CatalogueSource,
         metrics: &Metrics,
         now: Timestamp,
     ) {
-        self.exported.replace(metrics, samples(index, decisions, prices, now));
-        self.waits.observe(index, decisions, metrics);
-        let (turned, ended) = index.turns.take();
-        conditions::count(turned, ended, metrics);
+        self.publish(metrics, self.observe(index, decisions, catalogues, metrics, now));
+    }
+
+    /// Replaces the gauges. This takes longer than to observe them, and needs no index.
+    pub fn publish(&self, metrics: &Metrics, samples: Vec<Sample>) {
+        self.exported.replace(metrics, samples);
+    }
+
+    /// Updates counters and histograms, and returns all gauges at `now`.
+    #[must_use]
+    pub fn observe(
+        &self,
+        index: &Index,
+        decisions: &PodDecisions,
+        catalogues: &dyn CatalogueSource,
+        metrics: &Metrics,
+        now: Timestamp,
+    ) -> Vec<Sample> {
+        let detail = self.detail;
+        let nodes: Vec<NodeSample<'_>> =
+            index.nodes.values().map(|node| node_sample(index, node.as_ref(), catalogues)).collect();
+        let machines: Vec<&NodeSample<'_>> = nodes.iter().filter(|node| !node.pool.is_empty()).collect();
+        let mut samples = types::samples(detail, &machines, &TypeSource { index, catalogues });
+        samples.extend(conditions::class_samples(index, detail, now));
+        if self.includes_state {
+            samples.extend(resources(index, detail, &nodes));
+            samples.extend(ages(detail, &nodes, now));
+            samples.extend(pools(index, detail));
+            samples.extend(conditions::samples(index, detail, now));
+            samples.extend(costs::samples(index, &machines));
+            samples.extend(pods::samples(index, decisions, detail, now));
+            self.waits.observe(index, decisions, metrics);
+        }
+        self.unpriced.count(&machines, metrics);
+        let (mut turned, mut ended) = index.turns.take();
+        turned.retain(|turn| self.includes(turn.speaker));
+        ended.retain(|end| self.includes(end.speaker));
+        conditions::count(&turned, &ended, detail, metrics);
+        samples
+    }
+
+    /// Reports whether metrics of conditions of this kind are exported.
+    fn includes(&self, owner: ConditionOwner) -> bool {
+        self.includes_state || owner == ConditionOwner::Class
     }
 }
 
-/// Managed node with its reported values.
+/// Node with its reported values.
 struct NodeSample<'a> {
     node: &'a Node,
+    /// NodePool; empty for a node of another origin.
     pool: &'a str,
+    /// True if the node has a NodeClaim.
+    is_managed: bool,
     kind: &'a str,
     capacity_type: &'a str,
     zone: &'a str,
@@ -79,43 +135,31 @@ struct NodeSample<'a> {
     allocatable: Amounts,
 }
 
-/// Returns all gauges of the cluster at `now`.
-#[must_use]
-pub fn samples(index: &Index, decisions: &PodDecisions, prices: CatalogueLookup<'_>, now: Timestamp) -> Vec<Sample> {
-    let machines: Vec<NodeSample<'_>> =
-        index.nodes.values().filter_map(|node| machine(index, node.as_ref(), prices)).collect();
-    let mut samples = resources(index, &machines);
-    samples.extend(ages(&machines, now));
-    samples.extend(pools(index));
-    samples.extend(conditions::samples(index, now));
-    samples.extend(costs::samples(index, &machines));
-    samples.extend(types::samples(&machines));
-    samples.extend(pods::samples(index, decisions, now));
-    samples
-}
-
-fn machine<'a>(index: &'a Index, node: &'a Node, prices: CatalogueLookup<'_>) -> Option<NodeSample<'a>> {
-    let pool = node.label(label::NODEPOOL)?;
-    let word = |key: &str| node.label(key).unwrap_or_default();
-    let catalogue = index.claim_of(node).and_then(|claim| prices(claim));
-    let mut machine = NodeSample {
+fn node_sample<'a>(index: &'a Index, node: &'a Node, catalogues: &dyn CatalogueSource) -> NodeSample<'a> {
+    let label = |key: &str| node.label(key).unwrap_or_default();
+    let (pool, claim) = (label(label::NODEPOOL), index.claim_of(node));
+    let catalogue = claim.filter(|_| !pool.is_empty()).and_then(|claim| catalogues.catalogue_of_claim(claim));
+    let mut sample = NodeSample {
         node,
         pool,
-        kind: word(label::INSTANCE_TYPE),
-        capacity_type: word(label::CAPACITY_TYPE),
-        zone: word(label::ZONE),
+        is_managed: claim.is_some(),
+        kind: label(label::INSTANCE_TYPE),
+        capacity_type: label(label::CAPACITY_TYPE),
+        zone: label(label::ZONE),
         catalogue,
         price: None,
         allocatable: amounts(&node.status.allocatable),
     };
-    machine.price = types::price(&machine);
-    Some(machine)
+    sample.price = types::price(&sample);
+    sample
 }
 
-/// Returns the reported resources of a list. Invalid quantities are omitted: the API server accepts none.
+/// Returns the amounts of a list. Invalid quantities are omitted: the API server accepts none.
 fn amounts(list: &ResourceList) -> Amounts {
-    let known = list.iter().filter(|(name, _)| RESOURCES.contains(&name.as_str()));
-    known.filter_map(|(name, quantity)| Some((name.clone(), units(name, quantity.amount(name).ok()?)))).collect()
+    let amount = |(name, quantity): (&String, &api::quantity::Quantity)| {
+        Some((name.clone(), units(name, quantity.amount(name).ok()?)))
+    };
+    list.iter().filter_map(amount).collect()
 }
 
 fn units(resource: &str, amount: i64) -> f64 {
@@ -128,7 +172,18 @@ fn add(total: &mut Amounts, more: &Amounts) {
     }
 }
 
-/// Resources of the nodes of a NodePool, and requests of their pods.
+/// Returns one sample per included resource of a list.
+fn by_resource(metric: Description, detail: MetricsDetail, labels: &LabelPairs, list: &Amounts) -> Vec<Sample> {
+    let included = list.iter().filter(|(resource, _)| detail.includes_resource(resource));
+    let sample = |(resource, amount): (&String, &f64)| {
+        let mut labels = labels.clone();
+        labels.push(("resource_type", labels::resource_type(resource)));
+        Sample::labelled(metric, labels, *amount)
+    };
+    included.map(sample).collect()
+}
+
+/// Resources of the nodes with equal labels, and requests of their pods.
 #[derive(Default)]
 struct Sums {
     allocatable: Amounts,
@@ -157,75 +212,68 @@ impl Sums {
         }
     }
 
-    fn samples(&self, pool: &str) -> Vec<Sample> {
-        let figures: [(&Gauge<metrics::ByNodePoolResourceType<'_>>, &Amounts); 6] = [
-            (&metrics::ALLOCATABLE, &self.allocatable),
-            (&metrics::OVERHEAD, &self.overhead),
-            (&metrics::POD_REQUESTS, &self.requests),
-            (&metrics::POD_LIMITS, &self.limits),
-            (&metrics::DAEMON_REQUESTS, &self.daemon_requests),
-            (&metrics::DAEMON_LIMITS, &self.daemon_limits),
+    fn samples(&self, detail: MetricsDetail, labels: &LabelPairs) -> Vec<Sample> {
+        let figures = [
+            (metrics::ALLOCATABLE.description(), &self.allocatable),
+            (metrics::OVERHEAD.description(), &self.overhead),
+            (metrics::POD_REQUESTS.description(), &self.requests),
+            (metrics::POD_LIMITS.description(), &self.limits),
+            (metrics::DAEMON_REQUESTS.description(), &self.daemon_requests),
+            (metrics::DAEMON_LIMITS.description(), &self.daemon_limits),
         ];
-        let each = figures.into_iter().flat_map(|(gauge, all)| all.iter().map(move |one| (gauge, one)));
-        each.map(|(gauge, (resource, amount))| {
-            let labels = metrics::ByNodePoolResourceType { nodepool: pool, resource_type: resource };
-            Sample::new(gauge, labels, *amount)
-        })
-        .collect()
+        figures.into_iter().flat_map(|(metric, list)| by_resource(metric, detail, labels, list)).collect()
     }
 }
 
-fn resources(index: &Index, machines: &[NodeSample<'_>]) -> Vec<Sample> {
-    let mut by_pool: BTreeMap<&str, Sums> = BTreeMap::new();
-    for machine in machines {
-        by_pool.entry(machine.pool).or_default().add(index, machine);
+fn resources(index: &Index, detail: MetricsDetail, nodes: &[NodeSample<'_>]) -> Vec<Sample> {
+    let mut sums: BTreeMap<LabelPairs, Sums> = BTreeMap::new();
+    for node in nodes.iter().filter(|node| detail.includes_node_of(node.pool)) {
+        sums.entry(labels::of_node(detail, node)).or_default().add(index, node);
     }
     let (mut requested, mut available) = (Amounts::new(), Amounts::new());
-    for sums in by_pool.values() {
+    for sums in sums.values() {
         add(&mut requested, &sums.requests);
         add(&mut available, &sums.allocatable);
     }
-    let used = available.iter().filter(|(_, amount)| **amount > 0.0).map(|(resource, amount)| {
+    let share = |(resource, amount): (&String, &f64)| {
         let share = requested.get(resource).copied().unwrap_or_default() / amount;
-        Sample::new(&metrics::UTILIZATION, metrics::ByResourceType { resource_type: resource }, 100.0 * share)
-    });
-    by_pool.iter().flat_map(|(pool, sums)| sums.samples(pool)).chain(used).collect()
+        (resource.clone(), 100.0 * share)
+    };
+    let used: Amounts = available.iter().filter(|(_, amount)| **amount > 0.0).map(share).collect();
+    let mut samples: Vec<Sample> = sums.iter().flat_map(|(labels, sums)| sums.samples(detail, labels)).collect();
+    samples.extend(by_resource(metrics::UTILIZATION.description(), detail, &LabelPairs::new(), &used));
+    samples
 }
 
-/// Returns the age of the oldest node by NodePool.
-fn ages(machines: &[NodeSample<'_>], now: Timestamp) -> Vec<Sample> {
-    let mut oldest: BTreeMap<&str, f64> = BTreeMap::new();
-    for machine in machines {
-        if let Some(created) = &machine.node.metadata.creation_timestamp {
-            let age = oldest.entry(machine.pool).or_default();
+/// Returns the age of the oldest node with equal labels.
+fn ages(detail: MetricsDetail, nodes: &[NodeSample<'_>], now: Timestamp) -> Vec<Sample> {
+    let mut oldest: BTreeMap<LabelPairs, f64> = BTreeMap::new();
+    for node in nodes.iter().filter(|node| detail.includes_node_of(node.pool)) {
+        if let Some(created) = &node.node.metadata.creation_timestamp {
+            let age = oldest.entry(labels::of_node(detail, node)).or_default();
             *age = age.max(since(created.0, now));
         }
     }
-    oldest
-        .iter()
-        .map(|(pool, age)| Sample::new(&metrics::OLDEST_NODE, metrics::ByNodePool { nodepool: pool }, *age))
-        .collect()
+    let metric = metrics::OLDEST_NODE.description();
+    oldest.into_iter().map(|(labels, age)| Sample::labelled(metric, labels, age)).collect()
 }
 
 fn since(moment: Timestamp, now: Timestamp) -> f64 {
     now.duration_since(moment).as_secs_f64().max(0.0)
 }
 
-fn pools(index: &Index) -> Vec<Sample> {
+fn pools(index: &Index, detail: MetricsDetail) -> Vec<Sample> {
     let mut samples = Vec::new();
     for pool in index.pools.values() {
         let name = pool.metadata.name.as_deref().unwrap_or_default();
         let limits = pool.spec.limits.iter().map(|limits| (&metrics::POOL_LIMIT, limits));
         let usage = pool.status.iter().map(|status| (&metrics::POOL_USAGE, &status.resources));
         for (metric, list) in limits.chain(usage) {
-            let resources = amounts(list).into_iter();
-            samples.extend(resources.map(|(resource, amount)| {
-                Sample::new(
-                    metric,
-                    metrics::ByResourceTypeNodePool { resource_type: &resource, nodepool: name },
-                    amount,
-                )
-            }));
+            for (resource, amount) in amounts(list).iter().filter(|(name, _)| detail.includes_resource(name)) {
+                let labels =
+                    metrics::ByResourceTypeNodePool { resource_type: &labels::resource_type(resource), nodepool: name };
+                samples.push(Sample::new(metric, labels, *amount));
+            }
         }
     }
     samples

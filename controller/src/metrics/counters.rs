@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::objects::Node;
 use api::status::Conditioned;
-use api::{DrainProgress, NodeClaim, condition, label};
+use api::{DrainProgress, NodeClaim, annotation, condition, label};
 use daemon::metric::Metrics;
 use drain::Progress;
 use jiff::Timestamp;
@@ -22,6 +22,15 @@ pub fn registered(metrics: &Metrics, claim: &NodeClaim) {
         metrics::ByNodePoolZone { nodepool: claim.nodepool(), zone: zone.map_or("", String::as_str) },
         1.0,
     );
+}
+
+/// Counts the creation of a NodeClaim, with Karpenter's reason.
+pub fn created(metrics: &Metrics, claim: &NodeClaim, reason: &str) {
+    let annotations = claim.metadata.annotations.as_ref();
+    let relaxed = annotations.and_then(|all| all.get(annotation::MIN_VALUES_RELAXED)).map_or("false", String::as_str);
+    let labels =
+        metrics::ByReasonNodePoolMinValuesRelaxed { reason, nodepool: claim.nodepool(), min_values_relaxed: relaxed };
+    metrics.add(&metrics::CLAIMS_CREATED, labels, 1.0);
 }
 
 /// Counts the removal of a NodeClaim, with Karpenter's reason.
@@ -115,13 +124,7 @@ pub fn move_begun(metrics: &Metrics, kind: &CommandKind, claims: &[Arc<NodeClaim
         };
         metrics.add(&metrics::DECISIONS_BY_POOL, labels, 1.0);
     }
-    for claim in replacements {
-        metrics.add(
-            &metrics::CLAIMS_CREATED,
-            metrics::ByReasonNodePool { reason: &reason, nodepool: claim.nodepool() },
-            1.0,
-        );
-    }
+    replacements.iter().for_each(|claim| created(metrics, claim, &reason));
 }
 
 /// Counts the deletion of these NodeClaims of a command.
@@ -161,7 +164,7 @@ mod tests {
     use daemon::metric::Metrics;
     use serde_json::json;
 
-    use super::{claim_gone, drain_ended, move_begun, node_gone, pods_drained, registered};
+    use super::{claim_gone, created, drain_ended, move_begun, node_gone, pods_drained, registered};
     use crate::fixture::{at, claim, node};
     use crate::metrics::table;
     use crate::reconcile::disruption::CommandKind;
@@ -185,6 +188,20 @@ mod tests {
         ];
         assert!(expected.iter().all(|line| counted.contains(&line.as_str())), "{counted:?}");
         assert_eq!(counted.len(), expected.len(), "{counted:?}");
+    }
+
+    #[test]
+    fn created_reads_from_the_claim_whether_min_values_are_relaxed() {
+        let metrics = Metrics::new(&table());
+        let labels = json!({api::label::NODEPOOL: "blue"});
+        let relaxed = json!({api::annotation::MIN_VALUES_RELAXED: "true"});
+        created(&metrics, &claim(&json!({"metadata": {"labels": labels, "annotations": relaxed}})), "provisioned");
+        created(&metrics, &claim(&json!({"metadata": {"labels": labels}})), "drifted");
+        let text = metrics.render();
+        for (reason, relaxed) in [("provisioned", "true"), ("drifted", "false")] {
+            let labels = format!(r#"reason="{reason}",nodepool="blue",min_values_relaxed="{relaxed}""#);
+            assert!(text.contains(&format!("karpenter_nodeclaims_created_total{{{labels}}} 1.0")), "{text}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod aws;
 mod buckets;
 pub mod conditions;
+pub(super) mod detailed;
 mod disruption;
 mod fleet;
 mod labels;
@@ -15,6 +16,7 @@ mod usage;
 use daemon::metric::Description;
 
 pub use aws::*;
+pub use detailed::{QUEUE_DEPTH, UNFINISHED_WORK};
 pub use disruption::*;
 pub use fleet::*;
 pub use labels::*;
@@ -24,7 +26,7 @@ pub use process::*;
 pub use scheduler::*;
 pub use usage::*;
 
-/// Returns the description of every metric.
+/// Returns the description of every metric, in the detail of sums.
 #[must_use]
 pub fn table() -> Vec<Description> {
     let by_topic = [

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use daemon::metric::{Gauge, Labels, Metrics, Series};
+use daemon::metric::{Description, Gauge, LabelPairs, Labels, Metrics, Series};
 use parking_lot::Mutex;
 
 /// One value of a gauge.
@@ -20,6 +20,12 @@ impl Sample {
     pub fn new<L: Labels>(gauge: &Gauge<L>, labels: L, value: f64) -> Self {
         Self { series: gauge.series(&labels), value }
     }
+
+    /// Creates a sample of a metric whose labels depend on the detail.
+    #[must_use]
+    pub fn labelled(metric: Description, labels: LabelPairs, value: f64) -> Self {
+        Self { series: Series { name: metric.name, labels }, value }
+    }
 }
 
 /// Series of the last replacement.
@@ -33,8 +39,8 @@ impl GaugeSet {
         let mut former = std::mem::take(&mut *current);
         for Sample { series, value } in samples {
             metrics.set_series(&series, value);
-            former.remove(&series);
-            current.insert(series);
+            // Labels of a series that stays are kept once, not once per call.
+            current.insert(former.take(&series).unwrap_or(series));
         }
         former.iter().for_each(|series| metrics.forget(series));
     }

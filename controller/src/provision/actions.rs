@@ -45,8 +45,8 @@ pub struct PlanActions {
     pub repairs: Vec<Operation>,
     /// Events.
     pub notes: Vec<Event>,
-    /// Number of unschedulable pods.
-    pub unschedulable: usize,
+    /// Numbers of unschedulable pods, by the label of their reason.
+    pub unschedulable: BTreeMap<&'static str, u32>,
 }
 
 /// Returns the consequences of `plan` in the cluster of `index`. The commands at the positions `begin` are begun. The other
@@ -160,7 +160,8 @@ fn tell_pods(
                 outcome.notes.push(nominated(format!("nodeclaim/{name}"), dropped));
             }
             PodVerdict::Unschedulable { .. } => {
-                outcome.unschedulable += 1;
+                let reason = verdict.reason_label().unwrap_or_default();
+                *outcome.unschedulable.entry(reason).or_default() += 1;
                 let message = format!("Failed to schedule pod, {verdict}{absent}");
                 outcome.notes.push(Event::warning(object, reason::FAILED_SCHEDULING, message));
             }

@@ -15,6 +15,7 @@ use crate::metrics::gauge_set::{GaugeSet, Sample};
 use crate::reconcile::disruption::{named, said_of};
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
+use crate::state::plan_progress::PROVISIONER;
 use crate::state::pod_decisions::by_zone;
 use crate::write::events::{Event, ObjectReference};
 
@@ -175,7 +176,8 @@ impl NodeGauges {
         }
         let zones = by_zone(&built.snapshot).into_iter();
         let zones = zones.map(|(zone, pods)| {
-            Sample::new(&metrics::PENDING_BY_ZONE, metrics::ByZone { zone: &zone }, f64::from(pods))
+            let labels = metrics::ByControllerZone { controller: PROVISIONER.controller, zone: &zone };
+            Sample::new(&metrics::PENDING_BY_ZONE, labels, f64::from(pods))
         });
         self.zones.replace(metrics, zones.collect());
         self.held.replace(metrics, problems::samples(built));

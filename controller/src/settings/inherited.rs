@@ -18,7 +18,7 @@ pub struct Inherited {
     /// No effect: watches always start before leadership.
     #[arg(long, env = "DISABLE_CONTROLLER_WARMUP", default_value_t = true, action = clap::ArgAction::Set)]
     disable_controller_warmup: bool,
-    /// No metrics of nodes, pools, pods and conditions at each scrape (docs/metrics.md).
+    /// No metrics of nodes, NodePools and pods, and none of conditions of NodeClaims, NodePools and nodes (docs/metrics.md).
     #[arg(long, env = "DISABLE_CLUSTER_STATE_OBSERVABILITY", default_value_t = false, action = clap::ArgAction::Set)]
     pub(super) disable_cluster_state_observability: bool,
     /// No effect: the name of the metrics Service.

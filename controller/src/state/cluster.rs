@@ -13,6 +13,7 @@ use crate::reconcile::work::{Triggers, WorkItem};
 use crate::state::attempts::launches::LaunchAttempts;
 use crate::state::attempts::replacements::Replacements;
 use crate::state::index::Index;
+use crate::state::plan_progress::PlanProgress;
 use crate::state::pod_decisions::PodDecisions;
 use crate::write::events::EventRecorder;
 
@@ -25,6 +26,8 @@ pub struct Cluster {
     pub notes: EventRecorder,
     /// Decisions of plans about pending pods.
     pub decisions: PodDecisions,
+    /// The running plan.
+    pub progress: PlanProgress,
     /// Launches whose result is open, and those that gave pods no place.
     pub launches: Mutex<LaunchAttempts>,
     /// Results of replacements.
@@ -52,6 +55,7 @@ impl Cluster {
             queue: Queue::default(),
             notes,
             decisions,
+            progress: PlanProgress::default(),
             launches: Mutex::default(),
             replacements: Replacements::default(),
             plan,

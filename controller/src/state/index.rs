@@ -24,7 +24,7 @@ use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, Requir
 use jiff::Timestamp;
 
 pub use table::{Key, Table, key_of};
-pub use transitions::{ConditionOwner, ConditionView, ObjectEnd, Transition, Transitions};
+pub use transitions::{ConditionOwner, ConditionView, ObjectEnd, OwnerLabels, Transition, Transitions};
 pub use triggers::Indexed;
 
 use crate::reconcile::work::Triggers;
@@ -116,7 +116,7 @@ impl Index {
         }
         if let Some(speaker) = K::SPEAKER.filter(|_| live) {
             let said = before.as_deref().map(K::condition_views).unwrap_or_default();
-            self.turns.note(speaker, &said, &object.condition_views(), now);
+            self.turns.note(speaker, object.meta(), &said, &object.condition_views(), now);
         }
         K::changed(self, before.as_deref(), Some(&object), now, live);
         K::consequences(self, before.as_deref(), Some(&object))
@@ -127,7 +127,7 @@ impl Index {
         let Some(before) = K::table_mut(self).remove(key) else { return Triggers::default() };
         let deleted = before.meta().deletion_timestamp.as_ref().filter(|_| !before.condition_views().is_empty());
         if let (Some(speaker), Some(deleted)) = (K::SPEAKER, deleted) {
-            self.turns.end(speaker, deleted.0, now);
+            self.turns.end(speaker, before.meta(), deleted.0, now);
         }
         K::changed(self, Some(&before), None, now, true);
         K::consequences(self, Some(&before), None)

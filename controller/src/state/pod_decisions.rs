@@ -75,7 +75,10 @@ impl PodDecisions {
     }
 }
 
-/// Counts pending pods by the only zone in which each may run. Pods with several zones have an empty name.
+/// Zone of pods that may run in several zones, as Karpenter names it.
+const FLEXIBLE: &str = "flexible";
+
+/// Counts pending pods by the only zone in which each may run, else by [`FLEXIBLE`].
 #[must_use]
 pub fn by_zone(snapshot: &Snapshot) -> BTreeMap<String, u32> {
     let waiting = snapshot.pods.iter().filter(|pod| pod.buffer.is_none() && pod.leaving_node.is_none());
@@ -99,7 +102,7 @@ fn zone(shape: &planner::PodShape) -> String {
     let mut zones = zones.into_iter();
     match (zones.next(), zones.next()) {
         (Some(Some(zone)), None) => zone,
-        _ => String::new(),
+        _ => FLEXIBLE.to_owned(),
     }
 }
 

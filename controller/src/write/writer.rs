@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use api::objects::{Node, NodeReport, Pod};
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, label};
 use cloud::Cloud;
 use cloud::batcher::TerminateBatcher;
 use cloud::nodeclass::ProfileStep;
@@ -242,7 +242,7 @@ impl Writer {
             }
             Operation::Evict(pod, grace) => self.evict(&pod, grace).await,
             Operation::DeletePod(pod, grace) => self.delete_pod(&pod, grace).await,
-            Operation::Terminate(id) => gone_is_fine(self.terminations.end(&id).await),
+            Operation::Terminate(id) => self.terminate(&id).await,
             Operation::Tag(id, tags) => Ok(self.cloud.create_tags(&[id], &tags).await?),
             Operation::DeleteLaunchTemplate(name) => gone_is_fine(self.cloud.delete_launch_template(&name).await),
             Operation::Profile(step) => self.change_profile(step).await,
@@ -251,6 +251,17 @@ impl Writer {
                 Ok(())
             }
         }
+    }
+
+    async fn terminate(&self, id: &str) -> Result<(), WriteError> {
+        let result = gone_is_fine(self.terminations.end(id).await);
+        if result.is_err() {
+            self.cluster.read(|index| {
+                let labels = zone_labels(index.claim_of_instance(id).map(AsRef::as_ref));
+                self.metrics.add(&metrics::TERMINATION_FAILURES, labels, 1.0);
+            });
+        }
+        result
     }
 
     /// Sends a request to the API server once a permit is free; the semaphore is never closed. Requests of a drain have no time
@@ -393,6 +404,13 @@ fn there_is_fine(result: Result<(), cloud::CloudError>) -> Result<(), WriteError
         Err(error) if error.kind == cloud::ErrorKind::AlreadyExists => Ok(()),
         other => other.map_err(WriteError::from),
     }
+}
+
+/// Returns the zone of an instance; empty without a NodeClaim.
+fn zone_labels(claim: Option<&NodeClaim>) -> metrics::ByZoneZoneId<'_> {
+    let labels = claim.and_then(|claim| claim.metadata.labels.as_ref());
+    let label = |key: &str| labels.and_then(|all| all.get(key)).map_or("", String::as_str);
+    metrics::ByZoneZoneId { zone: label(label::ZONE), zone_id: label(label::ZONE_ID) }
 }
 
 fn gone_is_fine(result: Result<(), cloud::CloudError>) -> Result<(), WriteError> {

@@ -4,15 +4,22 @@
 //! labels in the wrong order do not compile. The table of a daemon lists the [`Description`] of each metric: the table
 //! registers, documents and renders them.
 
+mod summary;
+
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::{counter, gauge, histogram};
 use prometheus_client::registry::Registry;
+use summary::SummaryFamily;
+
+/// End of the OpenMetrics text.
+const END: &str = "# EOF\n";
 
 /// The labels of a metric, as a struct with one field per label.
 pub trait Labels {
@@ -21,6 +28,11 @@ pub trait Labels {
 
     /// Returns the values, in the order of the names.
     fn values(&self) -> Vec<&str>;
+
+    /// Returns names and values.
+    fn pairs(&self) -> LabelPairs {
+        Self::NAMES.iter().copied().zip(self.values().into_iter().map(str::to_owned)).collect()
+    }
 }
 
 /// The labels of a metric with a single series.
@@ -94,6 +106,8 @@ pub enum Kind {
     Gauge,
     /// Observations in buckets with these upper bounds.
     Histogram(&'static [f64]),
+    /// Observations with these quantiles of the last ten minutes.
+    Summary(&'static [f64]),
 }
 
 impl Kind {
@@ -104,6 +118,7 @@ impl Kind {
             Self::Counter => "counter",
             Self::Gauge => "gauge",
             Self::Histogram(_) => "histogram",
+            Self::Summary(_) => "summary",
         }
     }
 }
@@ -133,8 +148,7 @@ macro_rules! metric_types {
             /// Returns the series with these labels.
             #[must_use]
             pub fn series(&self, labels: &L) -> Series {
-                let values = labels.values().into_iter().map(str::to_owned);
-                Series { name: self.description.name, labels: L::NAMES.iter().copied().zip(values).collect() }
+                Series { name: self.description.name, labels: labels.pairs() }
             }
         }
     )+};
@@ -149,7 +163,8 @@ metric_types! {
     Histogram(bounds: &'static [f64]) Kind::Histogram(bounds);
 }
 
-type LabelPairs = Vec<(&'static str, String)>;
+/// Label names and values of one series.
+pub type LabelPairs = Vec<(&'static str, String)>;
 
 /// One series of a metric.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -165,6 +180,12 @@ enum MetricFamily {
     Counter(Family<LabelPairs, counter::Counter<f64, AtomicU64>>),
     Gauge(Family<LabelPairs, gauge::Gauge<f64, AtomicU64>>),
     Histogram(Family<LabelPairs, histogram::Histogram, BucketBounds>),
+    Summary(Mutex<SummaryFamily>),
+}
+
+/// Locks a family. A thread that panicked left it whole: each change is one call.
+fn locked(family: &Mutex<SummaryFamily>) -> MutexGuard<'_, SummaryFamily> {
+    family.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[derive(Clone)]
@@ -201,7 +222,7 @@ impl Metrics {
         self.set_series(&gauge.series(&labels), value);
     }
 
-    /// Records one observation of a histogram.
+    /// Records one observation of a histogram, or of the summary that the table lists in its place.
     pub fn observe<L: Labels>(&self, histogram: &Histogram<L>, labels: L, value: f64) {
         self.observe_series(&histogram.series(&labels), value);
     }
@@ -220,10 +241,12 @@ impl Metrics {
         }
     }
 
-    /// Records one observation in one series of a histogram.
+    /// Records one observation in one series of a histogram or summary.
     pub fn observe_series(&self, series: &Series, value: f64) {
-        if let Some(MetricFamily::Histogram(family)) = self.families.get(series.name) {
-            family.get_or_create(&series.labels).observe(value);
+        match self.families.get(series.name) {
+            Some(MetricFamily::Histogram(family)) => family.get_or_create(&series.labels).observe(value),
+            Some(MetricFamily::Summary(family)) => locked(family).observe(&series.labels, value, Instant::now()),
+            _ => {}
         }
     }
 
@@ -233,6 +256,7 @@ impl Metrics {
             Some(MetricFamily::Counter(family)) => drop(family.remove(&series.labels)),
             Some(MetricFamily::Gauge(family)) => drop(family.remove(&series.labels)),
             Some(MetricFamily::Histogram(family)) => drop(family.remove(&series.labels)),
+            Some(MetricFamily::Summary(family)) => locked(family).forget(&series.labels),
             None => {}
         }
     }
@@ -243,6 +267,14 @@ impl Metrics {
         let mut text = String::new();
         // Writing into a String cannot fail.
         let _ = encode(&mut text, &self.registry);
+        // The library has no summaries.
+        text.truncate(text.strip_suffix(END).map_or(text.len(), str::len));
+        for family in self.families.values() {
+            if let MetricFamily::Summary(family) = family {
+                locked(family).render(&mut text, Instant::now());
+            }
+        }
+        text.push_str(END);
         text
     }
 }
@@ -266,12 +298,13 @@ fn register(registry: &mut Registry, metric: &Description) -> MetricFamily {
             registry.register(metric.name, metric.help, family.clone());
             MetricFamily::Histogram(family)
         }
+        Kind::Summary(quantiles) => MetricFamily::Summary(Mutex::new(SummaryFamily::new(*metric, quantiles))),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Counter, Gauge, Metrics, NoLabels};
+    use super::{Counter, Description, Gauge, Histogram, Kind, Metrics, NoLabels};
 
     crate::labels! {
         ByReasonPool { reason, nodepool }
@@ -299,6 +332,18 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} is not in {text}");
         }
+    }
+
+    /// A table may list a histogram as a summary: the code that observes is the same.
+    #[test]
+    fn observe_fills_the_summary_in_place_of_a_histogram() {
+        const WAIT: Histogram<NoLabels> = Histogram::new("wait_seconds", "Wait", &[1.0]);
+        let table = [Description { kind: Kind::Summary(&[0.5]), ..WAIT.description() }];
+        let metrics = Metrics::new(&table);
+        metrics.observe(&WAIT, NoLabels, 3.0);
+        let expected = "# HELP wait_seconds Wait.\n# TYPE wait_seconds summary\nwait_seconds{quantile=\"0.5\"} 3.0\n\
+                        wait_seconds_sum{} 3.0\nwait_seconds_count{} 1\n# EOF\n";
+        assert_eq!(metrics.render(), expected);
     }
 
     #[test]

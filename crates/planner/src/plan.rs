@@ -345,7 +345,33 @@ pub struct Hint {
     pub types: usize,
 }
 
+impl PodVerdict {
+    /// Returns a label of the reason of an unschedulable pod, for metrics: the reason of the NodePool that came nearest, the
+    /// first one among equals. `None` for other pods.
+    #[must_use]
+    pub fn reason_label(&self) -> Option<&'static str> {
+        let Self::Unschedulable { pools } = self else { return None };
+        let nearest = pools.iter().rev().max_by_key(|pool| pool.miss.nearness());
+        Some(nearest.map_or("no_nodepool", |pool| pool.miss.label()))
+    }
+}
+
 impl UnschedulableReason {
+    /// Returns a label for metrics.
+    const fn label(&self) -> &'static str {
+        match self {
+            Self::Taint { .. } => "taint",
+            Self::Requirement { .. } => "requirement",
+            Self::Types(types) if types.unavailable > 0 => "unavailable",
+            Self::Types(_) => "types",
+            Self::SpotOnly => "spot_only",
+            Self::MinValues { .. } => "min_values",
+            Self::Topology { .. } => "topology",
+            Self::Limit { .. } => "limit",
+            Self::Paused { .. } => "paused",
+        }
+    }
+
     /// Returns how close the pod came to a place: greater is nearer.
     pub(crate) fn nearness(&self) -> u8 {
         match self {
@@ -362,5 +388,31 @@ impl UnschedulableReason {
     /// Returns the miss of a NodePool without a catalogue.
     pub(crate) fn no_types() -> Self {
         Self::Types(TypesMismatch::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PodVerdict, PoolMismatch, TypesMismatch, UnschedulableReason};
+
+    #[test]
+    fn reason_label_is_that_of_the_nearest_pool() {
+        let verdict = |misses: &[UnschedulableReason]| {
+            let pool = |miss: &UnschedulableReason| PoolMismatch { pool: "blue".to_owned(), miss: miss.clone() };
+            PodVerdict::Unschedulable { pools: misses.iter().map(pool).collect() }.reason_label()
+        };
+        let taint = UnschedulableReason::Taint { taint: "a:NoSchedule".to_owned() };
+        let limit = UnschedulableReason::Limit { resource: "cpu".to_owned() };
+        let unavailable = UnschedulableReason::Types(TypesMismatch { unavailable: 2, ..TypesMismatch::default() });
+        assert_eq!(verdict(&[]), Some("no_nodepool"));
+        assert_eq!(verdict(&[taint.clone(), limit.clone(), taint]), Some("limit"));
+        assert_eq!(
+            verdict(&[UnschedulableReason::SpotOnly, unavailable.clone()]),
+            Some("spot_only"),
+            "the first of two"
+        );
+        assert_eq!(verdict(&[unavailable]), Some("unavailable"));
+        assert_eq!(verdict(&[UnschedulableReason::no_types()]), Some("types"));
+        assert_eq!(PodVerdict::Postponed.reason_label(), None);
     }
 }

@@ -10,7 +10,7 @@ use api::{condition, label, taint};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kube::ResourceExt;
-use testbed::eventually;
+use testbed::{controller, eventually};
 
 use super::{Demo, PATIENCE};
 
@@ -43,22 +43,11 @@ async fn start(demo: &mut Demo) -> Result<()> {
     let environment = &mut *environment;
     let ready = eventually("the controller to be ready", PATIENCE, async || {
         environment.ensure_controller_runs()?;
-        probe(&probes).await
+        controller::get(&probes, "/readyz").await.map(|_| Some(()))
     });
     reporter.line("the controller's /readyz is ok", ready).await?;
     let ready = eventually("pool and class to be ready", PATIENCE, async || Ok(cluster.ready().await?.then_some(())));
     reporter.line("NodePool and EC2NodeClass are Ready", ready).await
-}
-
-/// Sends one request to `/readyz`, in plain HTTP.
-async fn probe(address: &str) -> Result<Option<()>> {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let mut stream = tokio::net::TcpStream::connect(address).await.context("no process listens yet")?;
-    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: demo\r\nConnection: close\r\n\r\n").await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    ensure!(answer.starts_with("HTTP/1.1 200"), "{}", answer.lines().last().unwrap_or_default());
-    Ok(Some(()))
 }
 
 async fn waiting_pods(demo: &mut Demo) -> Result<()> {

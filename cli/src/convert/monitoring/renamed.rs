@@ -45,15 +45,7 @@ pub(super) const METRICS: [(&str, &str); 37] = [
 ];
 
 /// Metrics without a one-to-one replacement, without the suffixes of histograms, with the fix.
-pub(super) const GONE: [(&str, &str); 34] = [
-    (
-        "karpenter_cloudprovider_batcher_batch_time_seconds",
-        "delete the rule: no request waits for others to share a call",
-    ),
-    (
-        "karpenter_cloudprovider_instance_termination_failures_total",
-        "write karpenter_cloudprovider_errors_total{method=\"TerminateInstances\"}",
-    ),
+pub(super) const GONE: [(&str, &str); 31] = [
     ("karpenter_consistency_errors", "delete the rule: the memory overhead is measured and used by plans"),
     ("karpenter_deprovisioning_replacement_machine_initialized_seconds", TRANSITIONS),
     (
@@ -74,7 +66,6 @@ pub(super) const GONE: [(&str, &str); 34] = [
     ("karpenter_nodeclaims_initialized", INITIALIZED),
     ("karpenter_nodeclaims_launched", LAUNCHED),
     ("karpenter_nodeclaims_registered", REGISTERED),
-    ("karpenter_nodepools_cost_tracker_errors_total", "write kerf_nodes_unpriced_count"),
     ("karpenter_nodes_count", COUNT),
     (
         "karpenter_nodes_eviction_queue_depth",
@@ -90,7 +81,7 @@ pub(super) const GONE: [(&str, &str); 34] = [
     ("karpenter_scheduler_queue_depth", PENDING),
     (
         "karpenter_scheduler_unfinished_work_seconds",
-        "one plan covers all pods: write karpenter_scheduler_scheduling_duration_seconds_bucket",
+        "write karpenter_scheduler_scheduling_duration_seconds_bucket, or set kerf.metricsDetail: karpenter",
     ),
     ("karpenter_unschedulable_pod_reasons", UNSCHEDULABLE),
     ("operator_status_condition_count", BY_KIND),
@@ -118,8 +109,7 @@ const REGISTERED: &str =
     "write operator_nodeclaim_status_condition_transitions_total{type=\"Registered\", status=\"True\"}";
 const TRANSITIONS: &str =
     "write operator_nodeclaim_status_condition_transition_seconds_bucket{type=\"Initialized\", status=\"True\"}";
-const UNSCHEDULABLE: &str =
-    "write karpenter_scheduler_unschedulable_pods_count; the event FailedScheduling of each pod has the reason";
+const UNSCHEDULABLE: &str = "write kerf_pods_unschedulable_count, by reason; the event FailedScheduling of each pod has the reason per NodePool";
 
 /// Prefixes of metrics of Go libraries, which other programs have too.
 pub(super) const LIBRARIES: [&str; 8] = [
@@ -137,7 +127,7 @@ pub(super) const LIBRARY_FIX: &str =
     "write kerf_act_steps_total, by step and outcome, or kerf_cloud_calls_total, by call and outcome";
 
 /// Labels of Karpenter's series that Kerf's series of the same name do not have, with the fix.
-pub(super) const LABELS: [(&str, &str); 26] = [
+pub(super) const LABELS: [(&str, &str); 25] = [
     ("action", "write decision"),
     ("arch", NODES),
     ("capacity_type", NODES),
@@ -152,22 +142,26 @@ pub(super) const LABELS: [(&str, &str); 26] = [
     ("instance_size", NODES),
     ("instance_type", NODES),
     ("kind", "write the metric of one kind, such as operator_nodeclaim_status_condition_count"),
-    ("min_values_relaxed", "remove it"),
-    ("node", "group by nodepool; kubectl get nodes shows single nodes"),
-    ("node_name", "group by nodepool; kubectl get nodes shows single nodes"),
+    ("node", SINGLE_NODES),
+    ("node_name", SINGLE_NODES),
     ("nodeclaim", "group by nodepool; kubectl get nodeclaims shows single NodeClaims"),
     ("os", NODES),
     ("owner", PODS),
-    ("quantile", "write histogram_quantile(0.99, sum by (le) (rate(NAME_bucket[5m])))"),
+    (
+        "quantile",
+        "write histogram_quantile(0.99, sum by (le) (rate(NAME_bucket[5m]))), or set kerf.metricsDetail: karpenter",
+    ),
     ("resource_name", "write resource_type"),
     ("result", FAILURES_BY_RESULT),
     ("scheduling_id", "remove it"),
     ("zone", NODES),
-    ("zone_id", "remove it"),
+    ("zone_id", NODES),
 ];
 
-const NODES: &str = "kerf_nodes_count has nodepool, instance_type and capacity_type; remove the label otherwise";
-const PODS: &str = "kerf_workload_pods_count has namespace and workload; remove the label otherwise";
+const NODES: &str =
+    "kerf_nodes_count has nodepool, instance_type and capacity_type; kerf.metricsDetail: karpenter has all labels";
+const PODS: &str = "kerf_workload_pods_count has namespace and workload; kerf.metricsDetail: karpenter has all labels";
+const SINGLE_NODES: &str = "group by nodepool, or set kerf.metricsDetail: karpenter, which has series of single nodes";
 const FAILURES_BY_RESULT: &str = "failed launches are karpenter_cloudprovider_instance_launch_failures_total, failed calls \
                                   karpenter_cloudprovider_errors_total";
 

@@ -54,7 +54,7 @@ fn findings_name_metrics_and_labels_that_do_not_exist() {
         ),
         (
             "rate(karpenter_nodeclaims_created_total{result=\"error\"}[5m])",
-            "! no series of karpenter_nodeclaims_created_total has label result, it has nodepool, reason; failed launches are karpenter_cloudprovider_instance_launch_failures_total, failed calls karpenter_cloudprovider_errors_total",
+            "! no series of karpenter_nodeclaims_created_total has label result, it has min_values_relaxed, nodepool, reason; failed launches are karpenter_cloudprovider_instance_launch_failures_total, failed calls karpenter_cloudprovider_errors_total",
         ),
         (
             "karpenter_nodepools_usage{team=\"a\"}",
@@ -62,11 +62,11 @@ fn findings_name_metrics_and_labels_that_do_not_exist() {
         ),
         (
             "karpenter_nodes_allocatable{instance_type!=\"a\"}",
-            "no series of karpenter_nodes_allocatable has label instance_type, it has nodepool, resource_type; kerf_nodes_count has nodepool, instance_type and capacity_type; remove the label otherwise",
+            "no series of karpenter_nodes_allocatable has label instance_type, it has nodepool, resource_type; kerf_nodes_count has nodepool, instance_type and capacity_type; kerf.metricsDetail: karpenter has all labels",
         ),
         (
             "sum by (node_name) (karpenter_nodes_allocatable)",
-            "no series of karpenter_nodes_allocatable has label node_name, it has nodepool, resource_type; group by nodepool; kubectl get nodes shows single nodes",
+            "no series of karpenter_nodes_allocatable has label node_name, it has nodepool, resource_type; group by nodepool, or set kerf.metricsDetail: karpenter, which has series of single nodes",
         ),
         (
             "workqueue_depth{service=\"karpenter\"}",

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::metrics;
+use crate::state::index::Index;
 use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
 use crate::write::writer::{Operation, Target};
@@ -43,18 +44,22 @@ pub(super) fn too_few() -> LaunchFailure {
     LaunchFailure::InsufficientCapacity { message: "EC2 launched fewer instances than requested".to_owned() }
 }
 
-pub(super) fn count_errors(metrics: &Metrics, answer: &FleetAnswer) {
+pub(super) fn count_errors(metrics: &Metrics, index: &Index, answer: &FleetAnswer) {
     for error in &answer.errors {
-        metrics.add(
-            &metrics::LAUNCH_FAILURES,
-            metrics::ByZoneCapacityTypeReason {
-                zone: &error.zone,
-                capacity_type: &error.lifecycle,
-                reason: &error.code,
-            },
-            1.0,
-        );
+        let labels = metrics::ByZoneZoneIdCapacityTypeReason {
+            zone: &error.zone,
+            zone_id: zone_id(index, &error.zone),
+            capacity_type: &error.lifecycle,
+            reason: &error.code,
+        };
+        metrics.add(&metrics::LAUNCH_FAILURES, labels, 1.0);
     }
+}
+
+/// Returns the id of a zone; empty if no EC2NodeClass has a subnet there.
+fn zone_id<'a>(index: &'a Index, zone: &str) -> &'a str {
+    let subnets = index.classes.values().filter_map(|class| class.status.as_ref()).flat_map(|status| &status.subnets);
+    subnets.into_iter().find(|subnet| subnet.zone == zone).map_or("", |subnet| subnet.zone_id.as_str())
 }
 
 /// Returns the event for an unavailable offering. The NodeClaim itself chooses another offering.
@@ -128,4 +133,33 @@ fn write_status(before: &NodeClaim, after: &NodeClaim) -> Operation {
 
 fn target(claim: &NodeClaim) -> Target {
     Target::Claim(claim.metadata.name.clone().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use cloud::FleetError;
+
+    use super::*;
+    use crate::fixture::{at, class};
+    use crate::metrics::table;
+
+    #[test]
+    fn count_errors_adds_the_id_of_the_zone() {
+        let (metrics, mut index) = (Metrics::new(&table()), Index::default());
+        let subnets = json!([{"id": "subnet-1", "zone": "us-west-2a", "zoneID": "usw2-az1"}]);
+        drop(index.apply(class(&json!({"status": {"subnets": subnets}})).as_ref().clone(), at(0), true));
+        let error = |zone: &str| FleetError {
+            code: "InsufficientInstanceCapacity".to_owned(),
+            zone: zone.to_owned(),
+            lifecycle: "spot".to_owned(),
+            ..FleetError::default()
+        };
+        let errors = vec![error("us-west-2a"), error("us-west-2b")];
+        count_errors(&metrics, &index, &FleetAnswer { errors, ..FleetAnswer::default() });
+        let text = metrics.render();
+        for zone in [r#"zone="us-west-2a",zone_id="usw2-az1""#, r#"zone="us-west-2b",zone_id="""#] {
+            let labels = format!(r#"{zone},capacity_type="spot",reason="InsufficientInstanceCapacity""#);
+            assert!(text.contains(&format!("launch_failures_total{{{labels}}} 1.0")), "{labels} is missing in\n{text}");
+        }
+    }
 }

@@ -1,12 +1,13 @@
 //! Costs of nodes and workloads. The price of a node is divided among its pods by their requests. So the costs of all workloads
 //! add up to the whole price, including idle capacity.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::label;
 use api::objects::Pod;
 use api::quantity::{CPU, MEMORY};
-use daemon::metric::NoLabels;
+use daemon::metric::{Metrics, NoLabels};
+use parking_lot::Mutex;
 
 use super::{Amounts, NodeSample, pods};
 use crate::metrics::gauge_set::Sample;
@@ -31,7 +32,7 @@ struct Cost {
     pods: f64,
 }
 
-pub(super) fn samples(index: &Index, machines: &[NodeSample<'_>]) -> Vec<Sample> {
+pub(super) fn samples(index: &Index, machines: &[&NodeSample<'_>]) -> Vec<Sample> {
     let mut by_pool: BTreeMap<&str, f64> = BTreeMap::new();
     for machine in machines {
         *by_pool.entry(machine.pool).or_default() += machine.price.unwrap_or_default();
@@ -51,11 +52,30 @@ pub(super) fn samples(index: &Index, machines: &[NodeSample<'_>]) -> Vec<Sample>
     samples
 }
 
+/// Nodes whose price was unknown at the last scrape, by name.
+#[derive(Debug, Default)]
+pub(super) struct UnpricedNodes(Mutex<BTreeSet<String>>);
+
+impl UnpricedNodes {
+    /// Counts nodes whose price became unknown, or is unknown since they came.
+    pub(super) fn count(&self, machines: &[&NodeSample<'_>], metrics: &Metrics) {
+        let mut known = self.0.lock();
+        let mut present = BTreeSet::new();
+        for NodeSample { node, pool, .. } in machines.iter().filter(|machine| machine.price.is_none()) {
+            if !known.contains(node.name()) {
+                metrics.add(&metrics::COST_ERRORS, metrics::ByNodePool { nodepool: pool }, 1.0);
+            }
+            present.insert(node.name().to_owned());
+        }
+        *known = present;
+    }
+}
+
 /// Counts nodes by NodePool, instance type and capacity type. The rarest are reported together, by last name among equals.
-fn kinds(machines: &[NodeSample<'_>]) -> Vec<Sample> {
+fn kinds(machines: &[&NodeSample<'_>]) -> Vec<Sample> {
     let mut counts: BTreeMap<Kind<'_>, f64> = BTreeMap::new();
     for machine in machines {
-        let NodeSample { pool, kind, capacity_type, .. } = *machine;
+        let NodeSample { pool, kind, capacity_type, .. } = **machine;
         *counts.entry(Kind { nodepool: pool, instance_type: kind, capacity_type }).or_default() += 1.0;
     }
     let mut kinds: Vec<_> = counts.into_iter().collect();
@@ -68,7 +88,7 @@ fn kinds(machines: &[NodeSample<'_>]) -> Vec<Sample> {
     kinds.into_iter().chain(others).map(|(labels, count)| Sample::new(&metrics::NODES, labels, count)).collect()
 }
 
-fn workloads(index: &Index, machines: &[NodeSample<'_>]) -> BTreeMap<Workload, Cost> {
+fn workloads(index: &Index, machines: &[&NodeSample<'_>]) -> BTreeMap<Workload, Cost> {
     let mut costs: BTreeMap<Workload, Cost> = BTreeMap::new();
     for machine in machines {
         let pods: Vec<&Pod> =

@@ -1,22 +1,20 @@
 //! Metrics of pods: requests, states, longest waits, and durations of ended waits.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::condition;
-use api::label;
 use api::objects::{Pod, PodCondition, ResourceList, pod_requests};
 use daemon::metric::{Gauge, Metrics, NoLabels};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::{Amounts, RESOURCES, add, amounts, since, units};
+use super::{Amounts, add, amounts, labels, since, units};
+use crate::metrics::detail::MetricsDetail;
 use crate::metrics::gauge_set::Sample;
-use crate::metrics::{self, ByNameNamespace, ByNodePoolPhaseScheduledReady};
+use crate::metrics::{self, ByNameNamespace};
 use crate::state::index::Index;
 use crate::state::pod_decisions::PodDecisions;
-
-/// Maximum number of pods whose wait is reported, per metric.
-const REPORTED_PODS: usize = 10;
 
 /// Adds the pod itself, because a node has a limit of pods.
 fn with_itself(mut asked: Amounts) -> Amounts {
@@ -26,8 +24,7 @@ fn with_itself(mut asked: Amounts) -> Amounts {
 
 pub(super) fn requests(pod: &Pod) -> Amounts {
     let asked = pod_requests(&pod.spec).unwrap_or_default().into_iter();
-    let known = asked.filter(|(name, _)| RESOURCES.contains(&name.as_str()));
-    with_itself(known.map(|(name, amount)| (name.clone(), units(&name, amount))).collect())
+    with_itself(asked.map(|(name, amount)| (name.clone(), units(&name, amount))).collect())
 }
 
 pub(super) fn limits(pod: &Pod) -> Amounts {
@@ -41,17 +38,20 @@ pub(super) fn limits(pod: &Pod) -> Amounts {
     with_itself(total)
 }
 
-pub(super) fn samples(index: &Index, decisions: &PodDecisions, now: Timestamp) -> Vec<Sample> {
-    let mut states: BTreeMap<ByNodePoolPhaseScheduledReady<'_>, f64> = BTreeMap::new();
+pub(super) fn samples(index: &Index, decisions: &PodDecisions, detail: MetricsDetail, now: Timestamp) -> Vec<Sample> {
+    let mut states: BTreeMap<Vec<Cow<'_, str>>, f64> = BTreeMap::new();
     let mut waiting = Waiting::default();
     for pod in index.pods.values() {
-        *states.entry(state(index, pod)).or_default() += 1.0;
+        *states.entry(labels::values_of_pod(detail, index, pod)).or_default() += 1.0;
         if !pod.is_terminal() && !pod.is_terminating() && pod.status.phase != "Running" {
             waiting.add(pod, decisions, now);
         }
     }
-    let states = states.iter().map(|(labels, count)| Sample::new(&metrics::PODS, *labels, *count));
-    states.chain(waiting.samples()).collect()
+    let states = states.into_iter().map(|(values, count)| {
+        let labels = detail.pod_labels().iter().copied().zip(values.into_iter().map(Cow::into_owned)).collect();
+        Sample::labelled(metrics::PODS.description(), labels, count)
+    });
+    states.chain(waiting.samples(detail.most_pods())).collect()
 }
 
 /// Pods with the longest waits, by the step that they wait for.
@@ -68,19 +68,19 @@ impl<'a> Waiting<'a> {
     fn add(&mut self, pod: &'a Pod, decisions: &PodDecisions, now: Timestamp) {
         let (Some(created), Some(uid)) = (&pod.metadata.creation_timestamp, &pod.metadata.uid) else { return };
         let (age, placed) = (since(created.0, now), decisions.placed(uid).map(|moment| since(moment, now)));
-        self.unstarted.offer(pod, age);
-        placed.into_iter().for_each(|seconds| self.placed_unstarted.offer(pod, seconds));
+        self.unstarted.0.push((age, pod));
+        self.placed_unstarted.0.extend(placed.map(|seconds| (seconds, pod)));
         if pod.is_bound() {
             return;
         }
-        self.unbound.offer(pod, age);
-        placed.into_iter().for_each(|seconds| self.placed_unbound.offer(pod, seconds));
+        self.unbound.0.push((age, pod));
+        self.placed_unbound.0.extend(placed.map(|seconds| (seconds, pod)));
         if !decisions.has(uid) {
-            self.undecided.offer(pod, age);
+            self.undecided.0.push((age, pod));
         }
     }
 
-    fn samples(self) -> impl Iterator<Item = Sample> {
+    fn samples(self, most: usize) -> impl Iterator<Item = Sample> {
         let longest_by_metric = [
             (self.unbound, &metrics::UNBOUND),
             (self.unstarted, &metrics::UNSTARTED),
@@ -88,38 +88,20 @@ impl<'a> Waiting<'a> {
             (self.placed_unbound, &metrics::PLACED_UNBOUND),
             (self.placed_unstarted, &metrics::PLACED_UNSTARTED),
         ];
-        longest_by_metric.into_iter().flat_map(|(longest, metric)| longest.samples(metric))
+        longest_by_metric.into_iter().flat_map(move |(longest, metric)| longest.samples(metric, most))
     }
 }
 
-fn state<'a>(index: &'a Index, pod: &'a Pod) -> ByNodePoolPhaseScheduledReady<'a> {
-    let node = index.nodes.get(&pod.spec.node_name);
-    let pool = node.and_then(|node| node.label(label::NODEPOOL)).unwrap_or_default();
-    let word = |is: bool| if is { "true" } else { "false" };
-    ByNodePoolPhaseScheduledReady {
-        nodepool: pool,
-        phase: &pod.status.phase,
-        scheduled: word(pod.is_bound()),
-        ready: word(pod.is_ready()),
-    }
-}
-
-/// Pods with the longest waits, by first name among equals.
+/// Pods and their waits, in the order of the pods' names.
 #[derive(Default)]
 struct Longest<'a>(Vec<(f64, &'a Pod)>);
 
 impl<'a> Longest<'a> {
-    fn offer(&mut self, pod: &'a Pod, seconds: f64) {
-        let before = self.0.partition_point(|(other, _)| *other >= seconds);
-        if before < REPORTED_PODS {
-            self.0.insert(before, (seconds, pod));
-            self.0.truncate(REPORTED_PODS);
-        }
-    }
-
-    fn samples(self, gauge: &Gauge<ByNameNamespace<'_>>) -> impl Iterator<Item = Sample> {
-        let pods = self.0.into_iter();
-        pods.map(move |(seconds, pod)| {
+    /// Returns the longest waits, by first name among equals.
+    fn samples(mut self, gauge: &Gauge<ByNameNamespace<'_>>, most: usize) -> impl Iterator<Item = Sample> {
+        self.0.sort_by(|one, other| other.0.total_cmp(&one.0));
+        self.0.truncate(most);
+        self.0.into_iter().map(move |(seconds, pod)| {
             Sample::new(gauge, ByNameNamespace { name: pod.name(), namespace: pod.namespace() }, seconds)
         })
     }

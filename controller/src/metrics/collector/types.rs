@@ -2,15 +2,21 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use planner::{InstanceType, Offering};
+use planner::{Catalogue, InstanceType, Offering};
 
-use super::{NodeSample, units};
+use super::{CatalogueSource, NodeSample, units};
 use crate::metrics;
+use crate::metrics::detail::MetricsDetail;
 use crate::metrics::gauge_set::Sample;
+use crate::state::index::Index;
 
-/// Maximum number of reported instance types.
-const TYPES: usize = 10;
+/// EC2NodeClasses and their catalogues.
+pub(super) struct TypeSource<'a> {
+    pub(super) index: &'a Index,
+    pub(super) catalogues: &'a dyn CatalogueSource,
+}
 
 /// Returns the current price of the node in dollars per hour, or `None` if it is unknown.
 pub(super) fn price(machine: &NodeSample<'_>) -> Option<f64> {
@@ -30,16 +36,28 @@ fn entry<'a>(machine: &'a NodeSample<'_>) -> Option<&'a InstanceType> {
     types.get(position)
 }
 
-pub(super) fn samples(machines: &[NodeSample<'_>]) -> Vec<Sample> {
+/// Returns the samples of instance types: of all that NodePools can use in detail, else of those that most nodes have.
+pub(super) fn samples(detail: MetricsDetail, machines: &[&NodeSample<'_>], source: &TypeSource<'_>) -> Vec<Sample> {
     let mut counts: BTreeMap<&str, (usize, &InstanceType)> = BTreeMap::new();
     for machine in machines {
         if let Some(found) = entry(machine) {
             counts.entry(machine.kind).or_insert((0, found)).0 += 1;
         }
     }
-    let mut used: Vec<(usize, &InstanceType)> = counts.into_values().collect();
-    used.sort_by_key(|(count, _)| Reverse(*count));
-    used.iter().take(TYPES).flat_map(|(_, kind)| of_type(kind)).collect()
+    let unused = match detail {
+        MetricsDetail::Aggregated => Vec::new(),
+        MetricsDetail::Karpenter => class_catalogues(source),
+    };
+    for kind in unused.iter().flat_map(|catalogue| &catalogue.types) {
+        counts.entry(&kind.name).or_insert((0, kind));
+    }
+    let mut reported: Vec<(usize, &InstanceType)> = counts.into_values().collect();
+    reported.sort_by_key(|(count, _)| Reverse(*count));
+    reported.iter().take(detail.most_types()).flat_map(|(_, kind)| of_type(kind)).collect()
+}
+
+fn class_catalogues(source: &TypeSource<'_>) -> Vec<Arc<Catalogue>> {
+    source.index.classes.keys().filter_map(|class| source.catalogues.catalogue_of_class(class)).collect()
 }
 
 fn of_type(kind: &InstanceType) -> Vec<Sample> {

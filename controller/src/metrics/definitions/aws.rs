@@ -6,17 +6,25 @@ use daemon::metrics;
 use super::buckets::{DURATIONS, STEPS};
 use super::labels::{
     ByBatcher, ByCall, ByCallOutcome, ByCapacityType, ByCapacityTypeOutcome, ByCapacityTypeSource, ByCategory,
-    ByControllerMethodProvider, ByControllerMethodProviderError, ByMessageType, ByZoneCapacityTypeReason,
+    ByControllerMethodProvider, ByControllerMethodProviderError, ByMessageType, ByZoneZoneId,
+    ByZoneZoneIdCapacityTypeReason,
 };
 
 /// Buckets for the number of instances per request.
 const BATCHES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0];
 
+/// Buckets for the time from the choice of a launch to its request, in seconds.
+const BATCH_TIMES: &[f64] = &[0.1, 1.0, 10.0, 60.0];
+
 metrics! {
     table AWS_METRICS;
-    LAUNCH_FAILURES: Counter<ByZoneCapacityTypeReason> = (
+    LAUNCH_FAILURES: Counter<ByZoneZoneIdCapacityTypeReason> = (
         "karpenter_cloudprovider_instance_launch_failures_total",
         "Errors in CreateFleet responses, by zone, capacity type and EC2 error code"
+    );
+    TERMINATION_FAILURES: Counter<ByZoneZoneId> = (
+        "karpenter_cloudprovider_instance_termination_failures_total",
+        "Instances whose termination EC2 refused or did not answer, by zone; empty without a NodeClaim"
     );
     MESSAGES_RECEIVED: Counter<ByMessageType> = (
         "karpenter_interruption_received_messages_total",
@@ -79,5 +87,10 @@ metrics! {
         "karpenter_cloudprovider_batcher_batch_size",
         "Instances per CreateFleet request",
         BATCHES
+    );
+    BATCH_TIME: Histogram<ByBatcher> = (
+        "karpenter_cloudprovider_batcher_batch_time_seconds",
+        "Seconds from the choice of a launch to its CreateFleet request, in which the token is written to its NodeClaims",
+        BATCH_TIMES
     );
 }

@@ -13,6 +13,10 @@ pub(super) const STEPS: &[f64] = &[0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30
 /// Durations of a termination.
 pub(super) const ENDINGS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0];
 
+/// Karpenter's buckets for metrics of objects with conditions.
+pub(super) const OBJECTS: &[f64] =
+    &[0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0];
+
 /// Durations of a termination with fewer buckets, where Karpenter has a summary or series are per NodePool.
 pub(super) const ENDS: &[f64] = &[1.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
 

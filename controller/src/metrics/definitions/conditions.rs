@@ -1,6 +1,6 @@
-//! Metrics of conditions and terminations, one set per kind. They have Karpenter's names, without the names of objects.
+//! Metrics of conditions and terminations, one set per kind. They have Karpenter's names, and only in detail the names of objects.
 
-use daemon::metric::{Counter, Description, Gauge, Histogram, NoLabels};
+use daemon::metric::{Counter, Description, Gauge, Histogram, Kind, NoLabels};
 
 use super::buckets::ENDS;
 use super::labels::{ByTypeStatus, ByTypeStatusReason};
@@ -23,9 +23,41 @@ pub struct Conditions {
     pub ending: Gauge<NoLabels>,
     /// Seconds from the deletion of objects to their removal.
     pub ended: Histogram<NoLabels>,
+    detailed: ConditionLabels,
+}
+
+/// Labels of the metrics of one kind.
+#[derive(Clone, Copy, Debug)]
+pub struct ConditionLabels {
+    /// Labels of gauges of conditions.
+    pub gauge: &'static [&'static str],
+    /// Labels of the counter of transitions.
+    pub transitions: &'static [&'static str],
+    /// Labels of the histogram of previous statuses.
+    pub held: &'static [&'static str],
+    /// Labels of the gauge of terminations.
+    pub ending: &'static [&'static str],
+    /// Labels of the histogram of terminations.
+    pub ended: &'static [&'static str],
 }
 
 impl Conditions {
+    /// Returns the labels of sums.
+    pub(in crate::metrics) const fn aggregated_labels(&self) -> ConditionLabels {
+        ConditionLabels {
+            gauge: self.count.description().labels,
+            transitions: self.transitions.description().labels,
+            held: self.held.description().labels,
+            ending: self.ending.description().labels,
+            ended: self.ended.description().labels,
+        }
+    }
+
+    /// Returns the labels of each object.
+    pub(in crate::metrics) const fn object_labels(&self) -> ConditionLabels {
+        self.detailed
+    }
+
     /// Returns the descriptions of the metrics.
     pub(super) const fn descriptions(&self) -> [Description; 6] {
         [
@@ -37,10 +69,25 @@ impl Conditions {
             self.ended.description(),
         ]
     }
+
+    /// Returns the descriptions of the metrics with the labels of each object, and histograms with these buckets.
+    pub(super) fn detailed_descriptions(&self, buckets: &'static [f64]) -> [Description; 6] {
+        let ConditionLabels { gauge, transitions, held, ending, ended } = self.detailed;
+        let [count, turned, before, current, terminating, terminated] = self.descriptions();
+        let kind = Kind::Histogram(buckets);
+        [
+            Description { labels: gauge, help: "1 for each condition of each object", ..count },
+            Description { labels: transitions, ..turned },
+            Description { labels: held, kind, ..before },
+            Description { labels: gauge, help: "Seconds since the last transition of a condition", ..current },
+            Description { labels: ending, help: "Seconds since the deletion of an object", ..terminating },
+            Description { labels: ended, kind, ..terminated },
+        ]
+    }
 }
 
 macro_rules! conditions {
-    ($name:ident, $kind:literal, $objects:literal) => {
+    ($name:ident, $kind:literal, $objects:literal, [$($label:literal),*]) => {
         #[doc = concat!("Conditions of ", $objects, ".")]
         pub static $name: Conditions = Conditions {
             count: Gauge::new(
@@ -77,14 +124,26 @@ macro_rules! conditions {
                 concat!("Seconds from the deletion of ", $objects, " to their removal"),
                 ENDS,
             ),
+            detailed: ConditionLabels {
+                gauge: &["namespace", "name", "type", "status", "reason" $(, $label)*],
+                transitions: &["type", "status", "reason" $(, $label)*],
+                held: &["type", "status" $(, $label)*],
+                ending: &["namespace", "name" $(, $label)*],
+                ended: &[$($label),*],
+            },
         };
     };
 }
 
-conditions!(CLAIMS, "nodeclaim", "NodeClaims");
-conditions!(NODES, "node", "Nodes");
-conditions!(POOLS, "nodepool", "NodePools");
-conditions!(CLASSES, "ec2nodeclass", "EC2NodeClasses");
+conditions!(CLAIMS, "nodeclaim", "NodeClaims", ["karpenter_k8s_aws_ec2nodeclass", "karpenter_sh_nodepool"]);
+conditions!(
+    NODES,
+    "node",
+    "Nodes",
+    ["karpenter_k8s_aws_ec2nodeclass", "karpenter_sh_nodepool", "karpenter_sh_initialized"]
+);
+conditions!(POOLS, "nodepool", "NodePools", []);
+conditions!(CLASSES, "ec2nodeclass", "EC2NodeClasses", []);
 
 /// Metrics of all kinds.
 pub(super) static ALL: [&Conditions; 4] = [&CLAIMS, &NODES, &POOLS, &CLASSES];

@@ -1,8 +1,9 @@
 //! Gauges of the whole cluster: nodes, NodePools, pods, costs and instance types.
 //!
-//! Karpenter has most of them per node or pod. Here they are per NodePool, so a thousand nodes are not fifty thousand series.
+//! Karpenter has most of them per node or pod. Here they are per NodePool, so a thousand nodes are not fifty thousand series;
+//! `detailed` has Karpenter's labels.
 
-use daemon::metric::{Gauge, Histogram, NoLabels};
+use daemon::metric::{Counter, Gauge, Histogram, NoLabels};
 use daemon::metrics;
 
 use super::buckets::{DURATIONS, STEPS};
@@ -61,6 +62,10 @@ metrics! {
     UNPRICED: Gauge<NoLabels> = (
         "kerf_nodes_unpriced_count",
         "Nodes of unknown price, which no cost metric includes"
+    );
+    COST_ERRORS: Counter<ByNodePool> = (
+        "karpenter_nodepools_cost_tracker_errors_total",
+        "Nodes whose price was unknown, by pool; each counts once until its price is known"
     );
     NODES: Gauge<ByNodePoolInstanceTypeCapacityType> = (
         "kerf_nodes_count",

@@ -14,8 +14,11 @@ labels! {
     ByCode { code }
     ByConditionNodePoolCapacityTypeImageId { condition, nodepool, capacity_type, image_id }
     ByConsolidationType { consolidation_type }
+    ByController { controller }
     ByControllerMethodProvider { controller, method, provider }
     ByControllerMethodProviderError { controller, method, provider, error }
+    ByControllerSchedulingId { controller, scheduling_id }
+    ByControllerZone { controller, zone }
     ByDecisionNodePoolPolicy { decision, nodepool, policy }
     ByDecisionReasonConsolidationType { decision, reason, consolidation_type }
     ByInstanceType { instance_type }
@@ -38,8 +41,8 @@ labels! {
     ByNodePoolZone { nodepool, zone }
     ByReason { reason }
     ByReasonConsolidationType { reason, consolidation_type }
-    ByReasonNodePool { reason, nodepool }
     ByReasonNodePoolCapacityType { reason, nodepool, capacity_type }
+    ByReasonNodePoolMinValuesRelaxed { reason, nodepool, min_values_relaxed }
     ByReasonOutcome { reason, outcome }
     ByResourceType { resource_type }
     ByResourceTypeNodePool { resource_type, nodepool }
@@ -47,6 +50,6 @@ labels! {
     ByStepOutcome { step, outcome }
     ByTypeStatus { kind as "type", status }
     ByTypeStatusReason { kind as "type", status, reason }
-    ByZone { zone }
-    ByZoneCapacityTypeReason { zone, capacity_type, reason }
+    ByZoneZoneId { zone, zone_id }
+    ByZoneZoneIdCapacityTypeReason { zone, zone_id, capacity_type, reason }
 }

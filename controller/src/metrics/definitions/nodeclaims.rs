@@ -5,15 +5,15 @@ use daemon::metrics;
 
 use super::buckets::ENDINGS;
 use super::labels::{
-    ByConditionNodePoolCapacityTypeImageId, ByNodePool, ByNodePoolCapacityTypeZone, ByReasonNodePool,
-    ByReasonNodePoolCapacityType,
+    ByConditionNodePoolCapacityTypeImageId, ByNodePool, ByNodePoolCapacityTypeZone, ByReasonNodePoolCapacityType,
+    ByReasonNodePoolMinValuesRelaxed,
 };
 
 metrics! {
     table NODECLAIM_METRICS;
-    CLAIMS_CREATED: Counter<ByReasonNodePool> = (
+    CLAIMS_CREATED: Counter<ByReasonNodePoolMinValuesRelaxed> = (
         "karpenter_nodeclaims_created_total",
-        "NodeClaims created, by reason and pool"
+        "NodeClaims created, by reason, pool and whether a plan lowered minValues (true, false)"
     );
     CLAIMS_DISRUPTED: Counter<ByReasonNodePoolCapacityType> = (
         "karpenter_nodeclaims_disrupted_total",

@@ -4,11 +4,11 @@ use daemon::metric::{Counter, Gauge, Histogram, NoLabels};
 use daemon::metrics;
 
 use super::buckets::{DURATIONS, STEPS};
-use super::labels::ByZone;
+use super::labels::{ByController, ByControllerZone, ByReason};
 
 metrics! {
     table SCHEDULER_METRICS;
-    SCHEDULING_DURATION: Histogram<NoLabels> = (
+    SCHEDULING_DURATION: Histogram<ByController> = (
         "karpenter_scheduler_scheduling_duration_seconds",
         "Seconds per plan, including the snapshot",
         DURATIONS
@@ -18,14 +18,19 @@ metrics! {
         "Seconds from the creation of a pod to the first plan that contains it",
         STEPS
     );
-    PENDING_BY_ZONE: Gauge<ByZone> = (
+    PENDING_BY_ZONE: Gauge<ByControllerZone> = (
         "karpenter_scheduler_pending_pods_by_effective_zone_count",
-        "Pending pods in the last plan, by the zone that their node selector and affinity require; empty for several \
-         zones"
+        "Pending pods in the last plan, by the zone that their node selector and affinity require; flexible for \
+         several zones"
     );
-    UNSCHEDULABLE_PODS: Gauge<NoLabels> = (
+    UNSCHEDULABLE_PODS: Gauge<ByController> = (
         "karpenter_scheduler_unschedulable_pods_count",
         "Unschedulable pods in the last plan"
+    );
+    UNSCHEDULABLE_BY_REASON: Gauge<ByReason> = (
+        "kerf_pods_unschedulable_count",
+        "Unschedulable pods in the last plan, by the reason of the NodePool that came nearest: no_nodepool, taint, \
+         requirement, types, unavailable, spot_only, min_values, topology, limit, paused"
     );
     IGNORED_PODS: Gauge<NoLabels> = (
         "karpenter_scheduler_ignored_pods_count",

@@ -98,13 +98,15 @@ fn from_plan_launches_buffer_capacity_without_events() {
     for (verdict, launches) in rows {
         let seen = outcome(false, verdict.clone());
         assert_eq!(seen.notes.len(), 1, "{verdict}");
+        let unplaced = matches!(verdict, PodVerdict::Unschedulable { .. });
+        assert_eq!(seen.unschedulable.get("no_nodepool"), unplaced.then_some(&1), "{verdict}");
         let outcome = outcome(true, verdict);
         assert_eq!(outcome.launches.len(), launches);
         assert!(outcome.launches.iter().all(|planned| planned.pods.is_empty()));
         let group = PodGroup::Buffer("default/spare".to_owned());
         assert!(outcome.launches.iter().all(|planned| planned.groups.contains_key(&group)));
         assert!(outcome.notes.is_empty() && outcome.nominations.is_empty(), "{:?}", outcome.notes);
-        assert_eq!(outcome.unschedulable, 0);
+        assert!(outcome.unschedulable.is_empty());
     }
 }
 

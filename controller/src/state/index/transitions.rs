@@ -1,9 +1,10 @@
 //! Transitions of conditions and removals of objects, recorded as watches report them: much may happen between two reads of the
 //! index.
 
-use parking_lot::Mutex;
-
+use api::label;
 use jiff::Timestamp;
+use kube::api::ObjectMeta;
+use parking_lot::Mutex;
 
 /// Maximum number of kept records between two reads. The oldest are dropped first.
 const KEPT: usize = 10_000;
@@ -34,11 +35,38 @@ pub struct ConditionView<'a> {
     pub since: Option<Timestamp>,
 }
 
+/// Labels of an object with conditions, by which Karpenter's metrics of conditions are grouped. Empty where the object has none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnerLabels {
+    /// NodePool.
+    pub nodepool: String,
+    /// EC2NodeClass.
+    pub nodeclass: String,
+    /// `true` for an initialized node.
+    pub initialized: String,
+}
+
+impl OwnerLabels {
+    /// Returns the labels of an object.
+    #[must_use]
+    pub fn from_meta(meta: &ObjectMeta) -> Self {
+        let labels = meta.labels.as_ref();
+        let label = |key: &str| labels.and_then(|labels| labels.get(key)).cloned().unwrap_or_default();
+        Self {
+            nodepool: label(label::NODEPOOL),
+            nodeclass: label(label::EC2_NODE_CLASS),
+            initialized: label(label::INITIALIZED),
+        }
+    }
+}
+
 /// Condition with a new status, or a new condition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transition {
     /// Kind of the object.
     pub speaker: ConditionOwner,
+    /// Labels of the object.
+    pub owner: OwnerLabels,
     /// Type of the condition.
     pub type_: String,
     /// New status.
@@ -50,10 +78,12 @@ pub struct Transition {
 }
 
 /// Removal of a deleted object.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ObjectEnd {
     /// Kind of the object.
     pub speaker: ConditionOwner,
+    /// Labels of the object.
+    pub owner: OwnerLabels,
     /// Duration of the termination in seconds.
     pub took: f64,
 }
@@ -70,6 +100,7 @@ impl Transitions {
     pub(super) fn note(
         &self,
         speaker: ConditionOwner,
+        meta: &ObjectMeta,
         before: &[ConditionView<'_>],
         after: &[ConditionView<'_>],
         seen: Timestamp,
@@ -82,6 +113,7 @@ impl Transitions {
             };
             let turn = || Transition {
                 speaker,
+                owner: OwnerLabels::from_meta(meta),
                 type_: now.type_.to_owned(),
                 status: now.status.to_owned(),
                 reason: now.reason.to_owned(),
@@ -93,9 +125,9 @@ impl Transitions {
     }
 
     /// Records the removal of an object that was deleted at `deleted`.
-    pub(super) fn end(&self, speaker: ConditionOwner, deleted: Timestamp, seen: Timestamp) {
+    pub(super) fn end(&self, speaker: ConditionOwner, meta: &ObjectMeta, deleted: Timestamp, seen: Timestamp) {
         let took = seen.duration_since(deleted).as_secs_f64().max(0.0);
-        keep(&self.ended, std::iter::once(ObjectEnd { speaker, took }));
+        keep(&self.ended, std::iter::once(ObjectEnd { speaker, owner: OwnerLabels::from_meta(meta), took }));
     }
 
     /// Returns the records since the last call, in their order.
@@ -117,8 +149,14 @@ fn taken<T>(list: &Mutex<Vec<T>>) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ConditionOwner, ConditionView, KEPT, ObjectEnd, Transitions};
+    use super::{ConditionOwner, ConditionView, KEPT, ObjectEnd, ObjectMeta, OwnerLabels, Transitions, label};
     use crate::fixture::at;
+
+    fn meta() -> ObjectMeta {
+        let labels = [(label::NODEPOOL, "blue"), (label::EC2_NODE_CLASS, "default")];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        ObjectMeta { labels: Some(labels), ..ObjectMeta::default() }
+    }
 
     fn condition_view(status: &str, since: i64) -> ConditionView<'_> {
         ConditionView { type_: "Launched", status, reason: "Why", since: Some(at(since)) }
@@ -127,9 +165,21 @@ mod tests {
     #[test]
     fn note_records_the_previous_status_and_its_duration() {
         let turns = Transitions::default();
-        turns.note(ConditionOwner::Claim, &[], &[condition_view("Unknown", 10)], at(10));
-        turns.note(ConditionOwner::Claim, &[condition_view("Unknown", 10)], &[condition_view("Unknown", 10)], at(11));
-        turns.note(ConditionOwner::Claim, &[condition_view("Unknown", 10)], &[condition_view("True", 13)], at(14));
+        turns.note(ConditionOwner::Claim, &meta(), &[], &[condition_view("Unknown", 10)], at(10));
+        turns.note(
+            ConditionOwner::Claim,
+            &meta(),
+            &[condition_view("Unknown", 10)],
+            &[condition_view("Unknown", 10)],
+            at(11),
+        );
+        turns.note(
+            ConditionOwner::Claim,
+            &meta(),
+            &[condition_view("Unknown", 10)],
+            &[condition_view("True", 13)],
+            at(14),
+        );
         let reported: Vec<_> = turns.take().0.into_iter().map(|turn| (turn.status, turn.before)).collect();
         assert_eq!(reported, [("Unknown".to_owned(), None), ("True".to_owned(), Some(("Unknown".to_owned(), 3.0)))]);
         assert_eq!(turns.take().0, [], "each is reported once");
@@ -139,11 +189,14 @@ mod tests {
     fn take_returns_at_most_the_kept_records() {
         let turns = Transitions::default();
         for second in 0..=i64::try_from(KEPT).unwrap_or_default() {
-            turns.note(ConditionOwner::Node, &[], &[condition_view("True", second)], at(second));
+            turns.note(ConditionOwner::Node, &meta(), &[], &[condition_view("True", second)], at(second));
         }
-        turns.end(ConditionOwner::Node, at(3), at(5));
+        turns.end(ConditionOwner::Node, &meta(), at(3), at(5));
         let (turned, ended) = turns.take();
         assert_eq!(turned.len(), KEPT);
-        assert_eq!(ended, [ObjectEnd { speaker: ConditionOwner::Node, took: 2.0 }]);
+        let owner =
+            OwnerLabels { nodepool: "blue".to_owned(), nodeclass: "default".to_owned(), ..OwnerLabels::default() };
+        assert_eq!(turned.last().map(|turn| &turn.owner), Some(&owner));
+        assert_eq!(ended, [ObjectEnd { speaker: ConditionOwner::Node, owner, took: 2.0 }]);
     }
 }

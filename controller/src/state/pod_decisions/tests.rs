@@ -75,5 +75,5 @@ fn by_zone_counts_pods_by_their_only_zone() {
     let pods = (0..shapes.len()).map(|shape| Pod { shape, ..pod("web", 0) }).collect();
     let snapshot = Snapshot { pods, shapes: shapes.into_iter().map(Arc::new).collect(), ..Snapshot::default() };
     let counts: Vec<(String, u32)> = by_zone(&snapshot).into_iter().collect();
-    assert_eq!(counts, [(String::new(), 3), ("a".to_owned(), 1), ("b".to_owned(), 1)]);
+    assert_eq!(counts, [("a".to_owned(), 1), ("b".to_owned(), 1), ("flexible".to_owned(), 3)]);
 }

@@ -1,4 +1,4 @@
-//! Tests of the number of requests to an API server that does not respond.
+//! Tests of the number of requests to an API server that does not respond, and of labels of failures.
 
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -10,8 +10,9 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use super::{
     Arc, AtomicBool, Client, Clients, Cluster, Metrics, Operation, Ordering, PodRef, REQUESTS_ABREAST, Target, Writer,
-    json, metrics,
+    json, label, metrics, zone_labels,
 };
+use crate::fixture::claim;
 use crate::write::events::EventRecorder;
 
 /// Returns a client of an API server that accepts requests and never responds, and the number of its requests.
@@ -32,6 +33,14 @@ fn willing() -> Client {
         std::future::ready(Response::builder().status(201).body(Body::from(body.into_bytes())))
     });
     Client::new(service, "default")
+}
+
+#[test]
+fn zone_labels_are_those_of_the_claim() {
+    let labels = json!({label::ZONE: "us-west-2a", label::ZONE_ID: "usw2-az1"});
+    let known = claim(&json!({"metadata": {"labels": labels}}));
+    assert_eq!(zone_labels(Some(&known)), metrics::ByZoneZoneId { zone: "us-west-2a", zone_id: "usw2-az1" });
+    assert_eq!(zone_labels(None), metrics::ByZoneZoneId { zone: "", zone_id: "" });
 }
 
 #[tokio::test(start_paused = true)]
