@@ -33,7 +33,7 @@ use crate::gc::profiles::ProfileCollection;
 use crate::gc::tags::Tagging;
 use crate::informer::interruption::queue::Listener;
 use crate::informer::interruption::{Notices, status_checks};
-use crate::informer::{cluster_info, watch};
+use crate::informer::{cluster_dns, cluster_info, watch};
 use crate::lease::Keeper;
 use crate::metrics;
 use crate::metrics::collector::ClusterMetrics;
@@ -96,6 +96,8 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         Arc::clone(&cluster),
     );
     tasks.spawn(version.instrument(span::task("cluster version")));
+    let dns = cluster_dns::follow(clients.general.clone(), Arc::clone(&offerings));
+    tasks.spawn(dns.instrument(span::task("cluster DNS")));
     follow_market(&settings, &clients.general, &cluster, &offerings, &metrics, &mut tasks);
     let client = clients.general.clone();
     let writer = Writer::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
@@ -289,7 +291,8 @@ async fn offerings(
         Some(version) => version,
         None => cluster_info::served_version(client).await?,
     };
-    let facts = crate::capacity::cluster_facts(settings, config, described.unwrap_or_default(), version);
+    let dns = cluster_dns::find(client).await;
+    let facts = crate::capacity::cluster_facts(settings, config, described.unwrap_or_default(), version, dns);
     let offerings = Offerings::new(cloud, facts, settings.gates).with_risk(settings.risk_premium);
     Ok(offerings.with_class_refresh(settings.class_refresh))
 }

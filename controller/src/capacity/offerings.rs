@@ -1,6 +1,7 @@
 //! Instance types, zones, prices and unavailable offerings of the region, and the last resolution of each EC2NodeClass. All
 //! data of EC2 in a plan comes from here, without a call.
 
+mod cluster;
 mod pricing;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +27,7 @@ use planner::Catalogue;
 use crate::reconcile::work::WorkItem;
 use crate::settings::Gates;
 use crate::state::cluster::Cluster;
+use cluster::ClusterChanges;
 
 /// Interval between refreshes of instance types and zones, which change slowly.
 const REFRESH: Duration = Duration::from_secs(12 * 60 * 60);
@@ -61,8 +63,7 @@ struct OfferingsState {
     classes: BTreeMap<String, ClassOfferings>,
     /// Names of EC2NodeClasses that this process has reconciled, ready or not.
     reconciled: BTreeSet<String>,
-    /// Kubernetes version of the cluster, if it changed since the start of this process.
-    kubernetes: Option<String>,
+    cluster: ClusterChanges,
     /// Fingerprint and time of the last permitted dry run, by EC2NodeClass.
     tried: BTreeMap<String, (u64, Timestamp)>,
     /// Catalogues of NodePools that differ from those of their EC2NodeClasses, as of the last plan; `None` before the first
@@ -150,31 +151,6 @@ impl Offerings {
     #[must_use]
     pub fn templates(&self) -> &Templates {
         &self.templates
-    }
-
-    /// Returns the data of the cluster that nodes need.
-    #[must_use]
-    pub fn settings(&self) -> &CloudSettings {
-        &self.settings
-    }
-
-    /// Returns [`Self::settings`] with the current version of the cluster, on which image aliases depend.
-    #[must_use]
-    pub fn settings_of_today(&self) -> CloudSettings {
-        let upgraded = self.state().kubernetes.clone();
-        let settings = self.settings.clone();
-        CloudSettings { kubernetes: upgraded.unwrap_or_else(|| settings.kubernetes.clone()), ..settings }
-    }
-
-    /// Sets the version of the cluster and reports whether it changed.
-    pub fn follow(&self, kubernetes: &str) -> bool {
-        let mut state = self.state();
-        let known = state.kubernetes.as_deref().unwrap_or(&self.settings.kubernetes);
-        let changed = known != kubernetes;
-        if changed {
-            state.kubernetes = Some(kubernetes.to_owned());
-        }
-        changed
     }
 
     /// Returns the cache of answers of SSM and IAM.
@@ -303,6 +279,7 @@ impl Offerings {
         now: Timestamp,
     ) -> Option<LaunchProbe> {
         let settings = ClassSettings::from_resolved(class, resolved).ok()?;
+        let today = self.settings_of_today();
         let state = self.state();
         if state.version == 0 {
             return None;
@@ -321,7 +298,7 @@ impl Offerings {
             catalogue: &catalogue,
             shortages: source.shortages,
             in_flight: &InFlight::default(),
-            settings: &self.settings,
+            settings: &today,
             now,
         };
         cloud::launch::probe(pools, &offer)
@@ -384,12 +361,6 @@ impl Offerings {
             None => None,
         };
         own.or_else(|| self.catalogue(&claim.spec.node_class_ref.name, now))
-    }
-
-    /// Returns the hash that detects drift from the EC2NodeClass. The hash includes the cluster's CA.
-    #[must_use]
-    pub fn class_hash(&self, class: &EC2NodeClass) -> String {
-        api::hash::ec2_node_class(class, Some(&self.settings.cluster_ca))
     }
 
     /// Records an interruption by EC2 in a capacity pool.
