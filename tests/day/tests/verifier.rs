@@ -171,7 +171,7 @@ fn audit_counts_budgets_by_reason_and_window() {
 }
 
 #[test]
-fn audit_judges_a_change_by_the_window_of_the_moment_at_which_it_was_made() {
+fn audit_reads_the_window_of_the_moment_of_a_change() {
     let quiet = Budget { window: Some(Window { opens: 30, lasts: 10 }), ..Budget::always(Allowed::Nodes(0)) };
     let opens = START + 30 * MINUTE;
     let between = |since, now| quiet.allows_between(10, since, now);
