@@ -116,7 +116,7 @@ fn from_file(objects: &Objects, custom: Custom, path: &std::path::Path) -> Catal
             set.warnings.push(why);
             continue;
         }
-        let catalogue = Catalogue { name: reference.name.clone(), types: types.clone() };
+        let catalogue = Catalogue { name: reference.name.clone(), types: types.clone(), ..Catalogue::default() };
         set.catalogues.insert(reference.name.clone(), Arc::new(catalogue));
     }
     set.sources.push(format!("{} instance types from {}", types.len(), path.display()));

@@ -55,6 +55,7 @@ pub struct Environment {
     controller_pods: Option<ControllerPods>,
     gates: String,
     queue: String,
+    zonal_shift: bool,
     ports: Ports,
     _network: Network,
 }
@@ -102,6 +103,7 @@ impl Environment {
             controller_pods: None,
             gates,
             queue,
+            zonal_shift: false,
             ports,
             _network: network,
         })
@@ -127,12 +129,18 @@ impl Environment {
         queue.clone_into(&mut self.queue);
     }
 
+    /// Sets whether controllers that start from now on follow zonal shifts.
+    pub fn set_zonal_shift(&mut self, enabled: bool) {
+        self.zonal_shift = enabled;
+    }
+
     /// Starts the controller, also after it was killed.
     pub fn start_controller(&mut self) -> Result<()> {
         let url = self.wire.url();
         let aws = Aws { endpoint: &url, region: REGION, cluster: CLUSTER };
         let mut command = controller::command(&self.control_plane, aws, self.ports)?;
         command.env("FEATURE_GATES", &self.gates).env("INTERRUPTION_QUEUE", &self.queue).env("LOG_LEVEL", "debug");
+        command.env("ENABLE_ZONAL_SHIFT", self.zonal_shift.to_string());
         self.controller = Some(Process::spawn("controller", command, &self.folder().join("controller.log"))?);
         Ok(())
     }

@@ -24,6 +24,7 @@
   (list "VM_MEMORY_OVERHEAD_PERCENT" $settings.vmMemoryOverheadPercent)
   (list "RESERVED_ENIS" $settings.reservedENIs)
   (list "INTERRUPTION_QUEUE" $settings.interruptionQueue)
+  (list "ENABLE_ZONAL_SHIFT" (ternary "true" "" $settings.enableZonalShift))
   (list "DISABLE_DRY_RUN" $settings.disableDryRun)
   (list "BATCH_MAX_DURATION" $settings.batchMaxDuration)
   (list "BATCH_IDLE_DURATION" $settings.batchIdleDuration)

@@ -52,7 +52,7 @@ pub async fn follow(client: Client, offerings: Arc<Offerings>) {
         match read(&client).await {
             Ok(found) => {
                 let address = found.as_deref().unwrap_or_default().to_owned();
-                if offerings.follow_dns(found) {
+                if offerings.cluster().follow_dns(found) {
                     tracing::info!(address = address.as_str(), "cluster DNS changed");
                 }
             }

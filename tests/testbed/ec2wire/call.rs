@@ -6,7 +6,7 @@ use hyper::body::Bytes;
 
 use super::answer::{self, Failure, Reply};
 use super::form::Form;
-use super::{Shared, account, actions, eks, iam, pricing, sqs, ssm};
+use super::{Shared, account, actions, arc, eks, form, iam, pricing, sqs, ssm};
 
 /// Version that identifies IAM in a query.
 const IAM: &str = "2010-05-08";
@@ -38,6 +38,8 @@ pub(super) enum Call {
     Json(Json, String, Bytes),
     /// EKS' REST protocol, of which Kerf uses DescribeCluster: the name of the cluster.
     Eks(String),
+    /// ARC's REST protocol, of which Kerf uses GetManagedResource: the ARN of the cluster.
+    Arc(String),
 }
 
 impl Call {
@@ -50,6 +52,9 @@ impl Call {
         }
         if let Some(name) = head.uri.path().strip_prefix("/clusters/") {
             return Self::Eks(name.to_owned());
+        }
+        if let Some(arn) = head.uri.path().strip_prefix("/managedresources/") {
+            return Self::Arc(form::decode(arn));
         }
         let form = Form::parse(&String::from_utf8_lossy(body));
         match form.text("Version") {
@@ -68,6 +73,7 @@ impl Call {
             Self::Iam(form) | Self::Sts(form) => form.text("Action"),
             Self::Json(_, operation, _) => operation,
             Self::Eks(_) => "DescribeCluster",
+            Self::Arc(_) => "GetManagedResource",
         }
     }
 
@@ -82,6 +88,7 @@ impl Call {
             Self::Json(Json::Sqs, operation, body) => sqs::act(cloud, operation, body).await,
             Self::Json(Json::Pricing, operation, body) => pricing::act(cloud, operation, body).await,
             Self::Eks(name) => eks::describe(cloud, name).await,
+            Self::Arc(arn) => arc::describe(cloud, arn).await,
         }
     }
 
@@ -90,7 +97,7 @@ impl Call {
             Self::Ec2(..) | Self::Iam(_) | Self::Sts(_) => "text/xml;charset=UTF-8",
             Self::Json(Json::Sqs, ..) => "application/x-amz-json-1.0",
             Self::Json(..) => "application/x-amz-json-1.1",
-            Self::Eks(_) => "application/json",
+            Self::Eks(_) | Self::Arc(_) => "application/json",
         }
     }
 
@@ -99,7 +106,7 @@ impl Call {
             Self::Ec2(..) => answer::error_xml(code, message),
             Self::Iam(_) | Self::Sts(_) => iam::error_xml(code, message),
             Self::Json(Json::Sqs, ..) => answer::error_json(sqs::shape(code), message),
-            Self::Json(..) | Self::Eks(_) => answer::error_json(code, message),
+            Self::Json(..) | Self::Eks(_) | Self::Arc(_) => answer::error_json(code, message),
         }
     }
 
@@ -107,7 +114,7 @@ impl Call {
     pub(super) fn mark(&self, code: &str, headers: &mut HeaderMap) {
         let (name, value) = match self {
             Self::Json(Json::Sqs, ..) => ("x-amzn-query-error", format!("{code};Sender")),
-            Self::Eks(_) => ("x-amzn-errortype", code.to_owned()),
+            Self::Eks(_) | Self::Arc(_) => ("x-amzn-errortype", code.to_owned()),
             _ => return,
         };
         if let Ok(value) = HeaderValue::from_str(&value) {

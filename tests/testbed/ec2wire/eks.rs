@@ -13,6 +13,7 @@ pub(super) async fn describe(cloud: &dyn Cloud, name: &str) -> Result<Reply, Fai
         false => json!({"ipFamily": "ipv4", "serviceIpv4Cidr": cluster.service_cidr}),
     };
     let answer = json!({"cluster": {
+        "arn": cluster.arn,
         "name": name,
         "status": "ACTIVE",
         "version": cluster.version,

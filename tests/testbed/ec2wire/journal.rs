@@ -98,7 +98,7 @@ fn asked(call: &Call) -> String {
     let text = match call {
         Call::Ec2(_, form) | Call::Iam(form) | Call::Sts(form) => parameters(form),
         Call::Json(_, _, body) => String::from_utf8_lossy(body).into_owned(),
-        Call::Eks(name) => name.clone(),
+        Call::Eks(name) | Call::Arc(name) => name.clone(),
     };
     match text.char_indices().nth(SHOWN) {
         None => text,

@@ -24,7 +24,7 @@ impl Launcher {
         let class = self.offerings.class(&claim.spec.node_class_ref.name)?;
         let catalogue = self.offerings.catalogue_of(claim, now)?;
         let (shortages, in_flight) = self.offerings.knowledge(now);
-        let settings = self.offerings.settings_of_today();
+        let settings = self.offerings.cluster().today();
         let offer = LaunchOffer {
             class: &class,
             catalogue: &catalogue,

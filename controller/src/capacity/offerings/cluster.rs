@@ -1,64 +1,64 @@
 //! Data of the cluster that nodes need. Version and DNS address follow the cluster while the controller runs.
 
-use api::EC2NodeClass;
 use cloud::settings::Settings as CloudSettings;
+use parking_lot::Mutex;
 
-use super::Offerings;
+/// Data of the cluster at the start of this process, and what changed since.
+pub struct ClusterSettings {
+    start: CloudSettings,
+    changes: Mutex<ClusterChanges>,
+}
 
-/// Data of the cluster that changed since the start of this process.
 #[derive(Default)]
-pub(super) struct ClusterChanges {
+struct ClusterChanges {
     kubernetes: Option<String>,
     dns: Option<Vec<String>>,
 }
 
-impl Offerings {
-    /// Returns the data of the cluster that nodes need, as of the start of this process.
-    #[must_use]
-    pub fn settings(&self) -> &CloudSettings {
-        &self.settings
+impl ClusterSettings {
+    pub(super) fn new(start: CloudSettings) -> Self {
+        Self { start, changes: Mutex::default() }
     }
 
-    /// Returns [`Self::settings`] with the current version of the cluster, on which image aliases depend, and the current
-    /// address of cluster DNS, which new nodes receive.
+    /// Returns the data as of the start of this process.
     #[must_use]
-    pub fn settings_of_today(&self) -> CloudSettings {
-        let state = self.state();
-        let ClusterChanges { kubernetes, dns } = &state.cluster;
-        let settings = self.settings.clone();
+    pub fn start(&self) -> &CloudSettings {
+        &self.start
+    }
+
+    /// Returns the data with the current version of the cluster, on which image aliases depend, and the current address of
+    /// cluster DNS, which new nodes receive.
+    #[must_use]
+    pub fn today(&self) -> CloudSettings {
+        let changes = self.changes.lock();
+        let settings = self.start.clone();
         CloudSettings {
-            kubernetes: kubernetes.clone().unwrap_or_else(|| settings.kubernetes.clone()),
-            cluster_dns: dns.clone().unwrap_or_else(|| settings.cluster_dns.clone()),
+            kubernetes: changes.kubernetes.clone().unwrap_or_else(|| settings.kubernetes.clone()),
+            cluster_dns: changes.dns.clone().unwrap_or_else(|| settings.cluster_dns.clone()),
             ..settings
         }
     }
 
     /// Sets the version of the cluster and reports whether it changed.
     pub fn follow(&self, kubernetes: &str) -> bool {
-        let mut state = self.state();
-        let known = state.cluster.kubernetes.as_deref().unwrap_or(&self.settings.kubernetes);
+        let mut changes = self.changes.lock();
+        let known = changes.kubernetes.as_deref().unwrap_or(&self.start.kubernetes);
         let changed = known != kubernetes;
         if changed {
-            state.cluster.kubernetes = Some(kubernetes.to_owned());
+            changes.kubernetes = Some(kubernetes.to_owned());
         }
         changed
     }
 
     /// Sets the address of cluster DNS, `None` if unknown, and reports whether it changed.
     pub fn follow_dns(&self, address: Option<String>) -> bool {
-        let mut state = self.state();
+        let mut changes = self.changes.lock();
         let found: Vec<String> = address.into_iter().collect();
-        let changed = *state.cluster.dns.as_ref().unwrap_or(&self.settings.cluster_dns) != found;
+        let changed = *changes.dns.as_ref().unwrap_or(&self.start.cluster_dns) != found;
         if changed {
-            state.cluster.dns = Some(found);
+            changes.dns = Some(found);
         }
         changed
-    }
-
-    /// Returns the hash that detects drift from the EC2NodeClass. The hash includes the cluster's CA.
-    #[must_use]
-    pub fn class_hash(&self, class: &EC2NodeClass) -> String {
-        api::hash::ec2_node_class(class, Some(&self.settings.cluster_ca))
     }
 }
 
@@ -79,11 +79,11 @@ mod tests {
         let facts = || (offerings.class_hash(&class), offerings.catalogue("default", Timestamp::UNIX_EPOCH).unwrap());
         let before = facts();
         for (address, changed) in [("10.100.0.10", true), ("10.100.0.10", false), ("fd00:10::a", true)] {
-            assert_eq!(offerings.follow_dns(Some(address.to_owned())), changed, "{address}");
-            assert_eq!(offerings.settings_of_today().cluster_dns, [address]);
+            assert_eq!(offerings.cluster().follow_dns(Some(address.to_owned())), changed, "{address}");
+            assert_eq!(offerings.cluster().today().cluster_dns, [address]);
             assert_eq!(facts(), before, "{address}");
         }
-        assert!(offerings.follow_dns(None) && offerings.settings_of_today().cluster_dns.is_empty());
+        assert!(offerings.cluster().follow_dns(None) && offerings.cluster().today().cluster_dns.is_empty());
         assert_eq!(facts(), before);
     }
 }

@@ -48,5 +48,6 @@ labels! {
     ByTypeStatus { kind as "type", status }
     ByTypeStatusReason { kind as "type", status, reason }
     ByZone { zone }
+    ByZoneId { zone_id }
     ByZoneCapacityTypeReason { zone, capacity_type, reason }
 }

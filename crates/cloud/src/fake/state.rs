@@ -12,7 +12,7 @@ use super::queue::Queues;
 use crate::calls::{
     CapacityReservation, ClusterDescription, FleetAnswer, FleetRequest, Image, Instance, InstanceStatus,
     InstanceTypeInfo, LaunchTemplate, LaunchTemplateRequest, OnDemandPrice, PlacementGroup, SecurityGroup, SpotPrice,
-    Subnet, Tags, TypeOffering,
+    Subnet, Tags, TypeOffering, ZonalShift,
 };
 
 /// Time for which EC2 still describes a terminated instance.
@@ -122,6 +122,8 @@ pub(super) struct FakeState {
     pub(super) placement_groups: Vec<PlacementGroup>,
     pub(super) profiles: Profiles,
     pub(super) clusters: BTreeMap<String, ClusterDescription>,
+    /// Zonal shifts of the clusters that are registered with ARC, by ARN.
+    pub(super) zonal_shifts: BTreeMap<String, Vec<ZonalShift>>,
     pub(super) queues: Queues,
     /// Queue that receives the events of instances.
     pub(super) event_queue: Option<String>,
