@@ -116,7 +116,7 @@ fn from_file(objects: &Objects, custom: Custom, path: &std::path::Path) -> Catal
             set.warnings.push(why);
             continue;
         }
-        let catalogue = Catalogue { name: reference.name.clone(), types: types.clone() };
+        let catalogue = Catalogue { name: reference.name.clone(), types: types.clone(), ..Catalogue::default() };
         set.catalogues.insert(reference.name.clone(), Arc::new(catalogue));
     }
     set.sources.push(format!("{} instance types from {}", types.len(), path.display()));
@@ -136,6 +136,7 @@ fn from_embedded(objects: &Objects, options: &CatalogueOptions, now: Timestamp) 
     for reference in referenced_classes(objects) {
         let known = known_class(objects, reference, &mut set.warnings);
         let Some(known) = known else { continue };
+        set.warnings.extend(assumed::price_warning(&known));
         let images = assumed::images(&known);
         let class = ClassSettings::new(&known, assumed::zones(&known, &embedded.zones)).map_err(Failure::input)?;
         let source = Source {
@@ -168,7 +169,7 @@ fn known_class(objects: &Objects, reference: &NodeClassRef, warnings: &mut Vec<S
         ));
         return Some(assumed::class(&reference.name));
     };
-    if let Some(why) = unready(given).or_else(|| assumed::unsupported(given)) {
+    if let Some(why) = unready(given) {
         warnings.push(why);
         return None;
     }

@@ -313,6 +313,10 @@ impl Reconciler {
     async fn instance(&self, provider_id: Option<&str>) -> Result<InstanceState, WriteError> {
         let id = provider_id.and_then(|id| id.rsplit('/').next()).filter(|id| id.starts_with("i-"));
         let Some(id) = id else { return Ok(InstanceState::Unknown) };
+        let shifted = self.offerings.shifted_zones(self.cluster.now());
+        if provider_id.and_then(cloud::zone_of_provider_id).is_some_and(|zone| shifted.contains(zone)) {
+            return Ok(InstanceState::Shifted);
+        }
         Ok(match self.lookups.instance(id).await? {
             None => InstanceState::Gone,
             Some(found) if found.state == "terminated" => InstanceState::Gone,

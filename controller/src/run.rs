@@ -33,7 +33,8 @@ use crate::gc::profiles::ProfileCollection;
 use crate::gc::tags::Tagging;
 use crate::informer::interruption::queue::Listener;
 use crate::informer::interruption::{Notices, status_checks};
-use crate::informer::{cluster_info, watch};
+use crate::informer::zonal_shifts::ZonalShifts;
+use crate::informer::{cluster_dns, cluster_info, watch};
 use crate::lease::Keeper;
 use crate::metrics;
 use crate::metrics::collector::{CatalogueSource, ClusterMetrics};
@@ -96,6 +97,8 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         Arc::clone(&cluster),
     );
     tasks.spawn(version.instrument(span::task("cluster version")));
+    let dns = cluster_dns::follow(clients.general.clone(), Arc::clone(&offerings));
+    tasks.spawn(dns.instrument(span::task("cluster DNS")));
     follow_market(&settings, &clients.general, &cluster, &offerings, &metrics, &mut tasks);
     let client = clients.general.clone();
     let writer = Writer::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
@@ -119,7 +122,10 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     tasks.spawn(run_for_ever(GarbageCollection::default(), context.clone()));
     tasks.spawn(run_for_ever(DriftDetection, context.clone()));
     tasks.spawn(run_for_ever(ProfileCollection::default(), context.clone()));
-    tasks.spawn(run_for_ever(Tagging, context));
+    tasks.spawn(run_for_ever(Tagging, context.clone()));
+    if settings.zonal_shift {
+        tasks.spawn(run_for_ever(ZonalShifts::new(&settings.cluster_name, Arc::clone(&metrics)), context));
+    }
     let sources = NoticeSources { cluster: &cluster, offerings: &offerings, notices: &notices, metrics: &metrics };
     listen(&settings, &sources, &mut tasks);
     tasks.spawn(Arc::new(Reconciler::new(shared, writer, launcher, disruptor)).run());
@@ -289,8 +295,10 @@ async fn offerings(
         Some(version) => version,
         None => cluster_info::served_version(client).await?,
     };
-    let facts = crate::capacity::cluster_facts(settings, config, described.unwrap_or_default(), version);
+    let dns = cluster_dns::find(client).await;
+    let facts = crate::capacity::cluster_facts(settings, config, described.unwrap_or_default(), version, dns);
     let offerings = Offerings::new(cloud, facts, settings.gates).with_risk(settings.risk_premium);
+    let offerings = offerings.with_zonal_shift(settings.zonal_shift);
     Ok(offerings.with_class_refresh(settings.class_refresh))
 }
 

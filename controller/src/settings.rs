@@ -102,6 +102,9 @@ pub struct Args {
     /// Name of an SQS queue with EC2's notices; agents receive notices without one.
     #[arg(long, env = "INTERRUPTION_QUEUE", default_value = "")]
     interruption_queue: String,
+    /// No launches in zones that a zonal shift of ARC excludes for the cluster.
+    #[arg(long, env = "ENABLE_ZONAL_SHIFT", default_value_t = false, action = clap::ArgAction::Set)]
+    enable_zonal_shift: bool,
     /// Log level: debug, info or error.
     #[arg(long, env = "LOG_LEVEL", default_value = "info", value_parser = log_level)]
     log_level: log::LevelFilter,
@@ -157,6 +160,8 @@ pub struct Settings {
     pub lease: Option<LeaseName>,
     /// Name of the queue with EC2's notices.
     pub interruption_queue: Option<String>,
+    /// True if zonal shifts of the cluster are followed.
+    pub zonal_shift: bool,
     /// Least severe level that is logged.
     pub log_level: log::LevelFilter,
     /// Format of log records.
@@ -216,6 +221,7 @@ impl Args {
             probes: (self.listen_address, self.health_probe_port).into(),
             lease: (!self.disable_leader_election).then_some(lease),
             interruption_queue: Some(self.interruption_queue).filter(|name| !name.is_empty()),
+            zonal_shift: self.enable_zonal_shift,
             log_level: self.log_level,
             log_format: self.log_format,
             unmet: self.inherited.unmet(),
@@ -352,9 +358,9 @@ mod tests {
 
     #[test]
     fn settings_report_unmet_requests_of_karpenters_flags() {
-        let flags = ["--interruption-queue=demo", "--cpu-requests=4000", "--enable-zonal-shift=true"];
+        let flags = ["--interruption-queue=demo", "--cpu-requests=4000", "--ignore-dra-requests=false"];
         let settings = args(&flags).map(Args::settings).unwrap_or_else(|error| panic!("{error}"));
-        assert!(settings.unmet.iter().any(|sentence| sentence.contains("ENABLE_ZONAL_SHIFT")), "{:?}", settings.unmet);
+        assert!(settings.unmet.iter().any(|sentence| sentence.contains("IGNORE_DRA_REQUESTS")), "{:?}", settings.unmet);
         assert_eq!(settings.interruption_queue.as_deref(), Some("demo"));
     }
 

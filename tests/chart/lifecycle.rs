@@ -167,7 +167,7 @@ async fn in_place(lifecycle: &Lifecycle<'_>) -> Result<()> {
     ensure!(after.metadata.uid == before.metadata.uid, "the Deployment was made anew");
     lifecycle.a_pod_comes(OURS).await?;
     let roles = Api::<Role>::namespaced(lifecycle.client.clone(), "kube-system");
-    ensure!(roles.get_opt("karpenter-dns").await?.is_none(), "an unused right was left");
+    ensure!(roles.get_opt("karpenter-dns").await?.is_some(), "the right to read the address of cluster DNS is missing");
     administrators_may(lifecycle.client).await?;
     accepted_as_it_is(lifecycle).await?;
 

@@ -7,7 +7,6 @@ use testbed::helm::{Helm, Version};
 const ROWS: &[(&[&str], &[&str])] = &[
     (&["--set=settings.clusterName="], &["settings.clusterName is missing", "--set settings.clusterName=prod"]),
     (&["--set=kerf.image.repository="], &["kerf.image.repository is missing", "controller.image"]),
-    (&["--set=settings.enableZonalShift=true"], &["settings.enableZonalShift is true", "set it to false"]),
     (&["--set=settings.ignoreDRARequests=false"], &["settings.ignoreDRARequests is false", "set it to true"]),
     (&["--set=logOutputPaths={stdout,/var/log/kerf}"], &["\"/var/log/kerf\"", "standard output only"]),
     (&["--set=controller.metrics.port=8081"], &["are both 8081", "a port of its own"]),
@@ -15,10 +14,6 @@ const ROWS: &[(&[&str], &[&str])] = &[
     (
         &["--set=controller.env[0].name=DISABLE_LEADER_ELECTION", "--set-string=controller.env[0].value=true"],
         &["DISABLE_LEADER_ELECTION for 2 replicas", "set replicas to 1"],
-    ),
-    (
-        &["--set=controller.env[0].name=ENABLE_ZONAL_SHIFT", "--set-string=controller.env[0].value=true"],
-        &["ENABLE_ZONAL_SHIFT", "take it out"],
     ),
     (
         &["--set=controller.env[0].name=IGNORE_DRA_REQUESTS", "--set-string=controller.env[0].value=false"],

@@ -81,9 +81,35 @@ fn chart_keeps_names_and_selectors_of_karpenter_release() -> Result<()> {
         ensure!(
             super::object(&objects, "PodDisruptionBudget", "karpenter")?["spec"]["selector"]["matchLabels"] == selector
         );
-        for (kind, suffix) in [("ClusterRole", ""), ("ClusterRole", "-core"), ("ClusterRole", "-admin"), ("Role", "")] {
+        let roles = [
+            ("ClusterRole", ""),
+            ("ClusterRole", "-core"),
+            ("ClusterRole", "-admin"),
+            ("Role", ""),
+            ("Role", "-dns"),
+            ("RoleBinding", "-dns"),
+        ];
+        for (kind, suffix) in roles {
             super::object(&objects, kind, &format!("{full}{suffix}"))?;
         }
+    }
+    Ok(())
+}
+
+/// The controller may read one Service of kube-system, in whatever namespace the release is, and no other.
+#[test]
+fn chart_role_reads_only_the_service_of_cluster_dns() -> Result<()> {
+    for namespace in ["kube-system", "nodes"] {
+        let objects = render(Version::Four, &[&super::LEAST[..], &["--namespace", namespace]].concat())?;
+        let role = super::object(&objects, "Role", "karpenter-dns")?;
+        let rule =
+            json!({"apiGroups": [""], "resources": ["services"], "resourceNames": ["kube-dns"], "verbs": ["get"]});
+        ensure!(role["metadata"]["namespace"] == "kube-system" && role["rules"] == json!([rule]), "{role}");
+        let binding = super::object(&objects, "RoleBinding", "karpenter-dns")?;
+        ensure!(binding["metadata"]["namespace"] == "kube-system", "{binding}");
+        ensure!(binding["roleRef"]["name"] == "karpenter-dns" && binding["roleRef"]["kind"] == "Role", "{binding}");
+        let subject = json!([{"kind": "ServiceAccount", "name": "karpenter", "namespace": namespace}]);
+        ensure!(binding["subjects"] == subject, "{binding}");
     }
     Ok(())
 }

@@ -84,6 +84,18 @@ fn chart_passes_detail_of_metrics_to_the_controller() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn chart_enables_zonal_shift_by_value_or_variable() -> Result<()> {
+    let variable = ["--set=controller.env[0].name=ENABLE_ZONAL_SHIFT", "--set-string=controller.env[0].value=true"];
+    let rows: [(&[&str], bool); 3] =
+        [(&[], false), (&["--set=settings.enableZonalShift=true"], true), (&variable, true)];
+    for (given, expected) in rows {
+        let found = settings(&environment(&[&super::LEAST[..], &[REGION], given].concat())?)?;
+        ensure!(found.zonal_shift == expected && found.unmet.is_empty(), "{given:?}: {found:?}");
+    }
+    Ok(())
+}
+
 /// Values 0 and false must also reach the controller where the default is another value.
 #[test]
 fn chart_passes_zero_and_false_to_the_controller() -> Result<()> {

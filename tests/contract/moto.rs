@@ -11,7 +11,7 @@ use cloud::{
     Call, CapacityReservation, Cloud, CloudError, ClusterDescription, ErrorKind, Filter, FleetAnswer, FleetRequest,
     Image, Instance, InstanceProfile, InstanceProfileRequest, InstanceStatus, InstanceTypeInfo, LaunchTemplate,
     LaunchTemplateRequest, OnDemandPrice, PlacementGroup, PlacementGroupQuery, QueueMessage, ReservationFilter,
-    RunInstancesProbe, SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
+    RunInstancesProbe, SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering, ZonalShift,
 };
 use http::Request;
 use http_body_util::Full;
@@ -271,6 +271,10 @@ impl Cloud for Translated {
 
     fn cluster<'a>(&'a self, name: &'a str) -> Call<'a, ClusterDescription> {
         self.0.cluster(name)
+    }
+
+    fn zonal_shifts<'a>(&'a self, cluster_arn: &'a str) -> Call<'a, Vec<ZonalShift>> {
+        self.0.zonal_shifts(cluster_arn)
     }
 
     fn queue_url<'a>(&'a self, name: &'a str) -> Call<'a, String> {

@@ -128,7 +128,7 @@ fn rights_pass_cfn_lint_and_policy_lint() {
 #[tokio::test]
 async fn cloudformation_creates_policies_and_queue_of_the_tables() {
     let moto = Moto::start().await.unwrap();
-    let made = stack(&moto.url(), &[]);
+    let made = stack(&moto.url(), &["ZonalShift=true"]);
     assert_eq!(made["status"], "CREATE_COMPLETE");
     assert_eq!(made["outputs"]["QueueName"], CLUSTER);
     let facts = facts(&moto.url());
@@ -153,8 +153,9 @@ async fn cloudformation_supports_irsa_and_omits_queue_when_disabled() {
     let made = stack(&moto.url(), &["Identity=IRSA", &format!("OidcProvider={provider}"), "InterruptionQueue=false"]);
     assert!(made["outputs"].get("QueueName").is_none(), "{made}");
     let facts = facts(&moto.url());
-    let without_queue: Vec<Policy> = Policy::ALL.into_iter().filter(|policy| *policy != Policy::Interruption).collect();
-    assert_policies(&facts, &without_queue);
+    let optional = [Policy::Interruption, Policy::ZonalShift];
+    let others: Vec<Policy> = Policy::ALL.into_iter().filter(|policy| !optional.contains(policy)).collect();
+    assert_policies(&facts, &others);
     assert_eq!((&facts["queues"], &facts["rules"]), (&json!([]), &json!([])));
     let trust = &facts["roles"]["KarpenterControllerRole-kerf"]["trust"]["Statement"][0];
     assert_eq!(trust["Principal"]["Federated"], format!("arn:aws:iam::{ACCOUNT}:oidc-provider/{provider}"));
@@ -206,7 +207,7 @@ fn terraform_root(url: &str) -> String {
     format!(
         "provider \"aws\" {{\n  region = \"{REGION}\"\n  skip_credentials_validation = true\n  skip_metadata_api_check = true\n  \
          endpoints {{\n{endpoints}  }}\n}}\nmodule \"rights\" {{\n  source = \"{}\"\n  cluster_name = \"{CLUSTER}\"\n  \
-         cluster_resources = false\n}}\n",
+         cluster_resources = false\n  zonal_shift = true\n}}\n",
         module.display()
     )
 }

@@ -6,7 +6,7 @@ use cloud::fake::Input;
 use cloud::{
     CapacityReservation, Cloud, CloudError, ClusterDescription, ErrorKind, FleetRequest, InstanceProfileRequest,
     InstanceStatus, InterfaceKind, LaunchTemplateRequest, NetworkInterface, PlacementGroup, PlacementGroupQuery,
-    ReservationFilter, RunInstancesProbe, StatusEvent,
+    ReservationFilter, RunInstancesProbe, StatusEvent, Timestamp, ZonalShift,
 };
 use serde_json::json;
 use testbed::ec2wire::Fault;
@@ -290,6 +290,32 @@ async fn cluster_returns_description_or_not_found() {
     line.fake.set_cluster("six", six.clone());
     assert_eq!(line.aws.cluster("six").await.unwrap(), six);
     assert_eq!(line.aws.cluster("none").await.unwrap_err().kind, ErrorKind::NotFound);
+}
+
+/// Shifts of people and of AWS, applied or not, and clusters for which ARC has no entry.
+#[tokio::test]
+async fn zonal_shifts_returns_shifts_and_autoshifts() {
+    let line = Line::new().await;
+    let arn = line.aws.cluster("kerf").await.unwrap().arn;
+    assert_eq!(arn, "arn:aws:eks:us-west-2:123456789012:cluster/kerf");
+    assert_eq!(line.aws.zonal_shifts(&arn).await.unwrap(), []);
+    let shift = |zone: &str, expires: Option<i64>, applied| ZonalShift {
+        zone_id: text(zone),
+        expires: expires.map(|second| Timestamp::from_second(second).unwrap()),
+        applied,
+    };
+    let shifts = vec![
+        shift("usw2-az1", Some(4_000_000_000), true),
+        shift("usw2-az2", Some(4_000_000_000), false),
+        shift("usw2-az3", None, true),
+        shift("usw2-az4", None, false),
+    ];
+    line.fake.set_zonal_shifts("kerf", Some(shifts.clone()));
+    assert_eq!(line.aws.zonal_shifts(&arn).await.unwrap(), shifts);
+    line.fake.set_zonal_shifts("kerf", None);
+    assert_eq!(line.aws.zonal_shifts(&arn).await.unwrap_err().kind, ErrorKind::NotFound);
+    line.wire.order("GetManagedResource", 1, Fault::unauthorized());
+    assert_eq!(line.aws.zonal_shifts(&arn).await.unwrap_err().kind, ErrorKind::Unauthorized);
 }
 
 /// Receives twelve messages, ten at once and then two, and deletes them. The call also reports an invalid receipt.

@@ -3,9 +3,11 @@
 use anyhow::{Context, Result, ensure};
 use api::status::Conditioned;
 use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool, annotation, condition, label, reason};
+use cloud::ZonalShift;
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
+use testbed::environment::CLUSTER;
 use testbed::eventually;
 
 use super::fixture::{Fixture, LIMIT, run};
@@ -184,6 +186,33 @@ fn node_overlay_price_changes_the_launched_type() {
             fixture.api::<NodeOverlay>().delete(name, &DeleteParams::default()).await?;
         }
         fixture.api::<NodePool>().delete("two", &DeleteParams::default()).await?;
+        Ok(())
+    });
+}
+
+/// During a zonal shift nothing is launched in the zone, and the pod that needs the zone waits with the reason.
+#[test]
+fn zonal_shift_keeps_launches_out_of_its_zone() {
+    run(async |fixture| {
+        let zone = json!({label::ZONE: "us-west-2a"});
+        let shift = ZonalShift { zone_id: "usw2-az1".to_owned(), expires: None, applied: true };
+        fixture.environment.ec2.set_zonal_shifts(CLUSTER, Some(vec![shift]));
+        fixture.wait_for_event("default", reason::ZONAL_SHIFT_ACTIVE, "excludes zone us-west-2a (usw2-az1)").await?;
+        fixture.pod("pinned", "1", zone).await?;
+        let pod = eventually("the pinned pod", LIMIT, async || {
+            let pods = fixture.pods().list(&ListParams::default().labels("app=pinned")).await?.items;
+            Ok(pods.first().map(ResourceExt::name_any))
+        })
+        .await?;
+        fixture.wait_for_event(&pod, reason::FAILED_SCHEDULING, "a zonal shift excludes zone us-west-2a").await?;
+        fixture.pod("free", "1", json!({})).await?;
+        fixture.runs("free").await?;
+        let zones: Vec<String> = fixture.launched().into_iter().map(|machine| machine.instance.zone).collect();
+        ensure!(!zones.is_empty() && zones.iter().all(|zone| zone != "us-west-2a"), "launched in {zones:?}");
+
+        fixture.environment.ec2.set_zonal_shifts(CLUSTER, Some(Vec::new()));
+        fixture.wait_for_event("default", reason::ZONAL_SHIFT_CLEARED, "us-west-2a").await?;
+        fixture.runs("pinned").await?;
         Ok(())
     });
 }

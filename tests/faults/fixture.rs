@@ -15,13 +15,16 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
-use testbed::environment::Environment;
+use testbed::environment::{CLUSTER, Environment};
 use testbed::eventually;
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
 /// Name of the interruption queue in the settings of the controller. The queue exists once a test creates it.
 pub const QUEUE: &str = "kerf-interruptions";
+
+/// Address of the Service kube-dns.
+pub const CLUSTER_DNS: &str = "10.96.0.77";
 
 /// Time limit of every wait. The limit is high, because the machine may compile something else at the same time.
 pub const LIMIT: Duration = Duration::from_secs(90);
@@ -72,6 +75,14 @@ pub fn run(scenario: impl AsyncFnOnce(&mut Fixture) -> Result<()>) {
     }
 }
 
+/// Returns the Service whose address nodes use as cluster DNS.
+fn cluster_dns() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "kube-dns", "namespace": "kube-system"},
+        "spec": {"clusterIP": CLUSTER_DNS, "ports": [{"name": "dns", "port": 53, "protocol": "UDP"}]},
+    })
+}
+
 impl Fixture {
     async fn start() -> Result<Self> {
         let mut environment = Environment::start().await?;
@@ -81,6 +92,8 @@ impl Fixture {
         environment.set_gates("NodeOverlay=true,StaticCapacity=true,CapacityBuffer=true");
         environment.set_queue(QUEUE);
         environment.set_metrics_detail("karpenter");
+        environment.set_zonal_shift(true);
+        environment.apply_value(cluster_dns()).await?;
         environment.start_controller()?;
         let client = environment.client.clone();
         let fixture = Self { environment, client, before: BTreeSet::new(), earlier_events: BTreeSet::new() };
@@ -99,6 +112,7 @@ impl Fixture {
     async fn clear(&mut self) -> Result<()> {
         let at_once = DeleteParams::default().grace_period(0);
         self.environment.ec2.end_outages();
+        self.environment.ec2.set_zonal_shifts(CLUSTER, Some(Vec::new()));
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), "default");
         let sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), "default");
         let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), "default");

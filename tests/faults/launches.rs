@@ -6,12 +6,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use api::status::Conditioned;
 use api::{condition, label, reason};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use cloud::fake::CapacityOutage;
 use serde_json::json;
 use testbed::ec2wire::Fault;
 use testbed::eventually;
 
-use super::fixture::{Fixture, LIMIT, run};
+use super::fixture::{CLUSTER_DNS, Fixture, LIMIT, run};
 
 /// Number of failures in a row. Each retry uses the same token, after a longer delay.
 const OFTEN: usize = 4;
@@ -233,4 +235,17 @@ impl Labelled for api::NodeClaim {
     fn has_label(&self, key: &str, value: &str) -> bool {
         self.metadata.labels.as_ref().and_then(|labels| labels.get(key)).is_some_and(|found| found == value)
     }
+}
+
+/// The address is not the one that a node would compute from the service CIDR.
+#[test]
+fn launched_node_gets_the_address_of_cluster_dns() {
+    run(async |fixture| {
+        fixture.pod("resolving", "1", json!({})).await?;
+        fixture.runs("resolving").await?;
+        let machine = fixture.launched().pop().context("nothing was launched")?;
+        let text = String::from_utf8(STANDARD.decode(&machine.template.user_data)?)?;
+        ensure!(text.contains(&format!("clusterDNS:\n      - \"{CLUSTER_DNS}\"\n")), "{text}");
+        Ok(())
+    });
 }

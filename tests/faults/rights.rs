@@ -67,8 +67,10 @@ async fn granted(fixture: &Fixture) -> Result<BTreeSet<Right>> {
         let role: ClusterRole = fixture.api().get(name).await?;
         all.extend(rights(&role.rules.unwrap_or_default()));
     }
-    let role: Role = Api::namespaced(fixture.client.clone(), "kube-system").get("karpenter").await?;
-    all.extend(rights(&role.rules.unwrap_or_default()));
+    for name in ["karpenter", "karpenter-dns"] {
+        let role: Role = Api::namespaced(fixture.client.clone(), "kube-system").get(name).await?;
+        all.extend(rights(&role.rules.unwrap_or_default()));
+    }
     ensure!(all.len() > 40, "only {} rights: something is read wrongly", all.len());
     Ok(all)
 }

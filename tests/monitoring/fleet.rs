@@ -76,7 +76,7 @@ pub(super) fn catalogue() -> Catalogue {
             ..InstanceType::default()
         }
     };
-    Catalogue { name: "default".to_owned(), types: (0..60).map(kind).collect() }
+    Catalogue { name: "default".to_owned(), types: (0..60).map(kind).collect(), ..Catalogue::default() }
 }
 
 /// Returns the type number of a node. Every NodePool has most types, some of them several times.

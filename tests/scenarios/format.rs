@@ -50,6 +50,7 @@ mod statement;
 #[path = "format/turned.rs"]
 pub mod turned;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -83,6 +84,8 @@ pub fn read(text: &str, folder: &Path) -> Result<Scenario, String> {
 #[derive(Default)]
 struct Reader {
     snapshot: Snapshot,
+    /// Zones that a zonal shift excludes.
+    shifted_zones: BTreeSet<String>,
     catalogues: Vec<Catalogue>,
     expected: Vec<String>,
 }
@@ -109,7 +112,9 @@ impl Reader {
         }
         let statement = Statement::of(line)?;
         match statement.subject.as_str() {
-            "catalogue" => self.catalogues.push(Catalogue { name: statement.name, types: Vec::new() }),
+            "catalogue" => {
+                self.catalogues.push(Catalogue { name: statement.name, types: Vec::new(), ..Catalogue::default() })
+            }
             "type" => self.types(&statement)?,
             "pool" => self.pool(&statement)?,
             "daemon" => self.daemon(&statement)?,
@@ -134,6 +139,7 @@ impl Reader {
             ("min-values", "best-effort") => policy.min_values = MinValuesPolicy::BestEffort,
             ("max-instance-types", _) => policy.max_instance_types = number()?,
             ("max-steps", _) => policy.max_steps = number()? as u64,
+            ("zonal-shift", zone) => drop(self.shifted_zones.insert(zone.to_owned())),
             ("read-write-once-pod", claim) => drop(self.snapshot.single_claims.insert(claim.to_owned())),
             ("spot-to-spot", "allowed") => policy.spot_to_spot = true,
             ("min-spot-types", _) => policy.least_spot_types = number()?,
@@ -144,7 +150,7 @@ impl Reader {
 
     fn types(&mut self, statement: &Statement) -> Result<(), String> {
         if self.catalogues.is_empty() {
-            self.catalogues.push(Catalogue { name: "default".to_owned(), types: Vec::new() });
+            self.catalogues.push(Catalogue { name: "default".to_owned(), types: Vec::new(), ..Catalogue::default() });
         }
         let types = cluster::instance_types(statement)?;
         self.catalogues.last_mut().ok_or("no catalogue")?.types.extend(types);
@@ -328,6 +334,9 @@ impl Reader {
     fn finish(mut self) -> Scenario {
         for catalogue in &mut self.catalogues {
             catalogue.types.sort_by(|one, other| one.name.cmp(&other.name));
+            catalogue.shifted_zones.clone_from(&self.shifted_zones);
+            let offerings = catalogue.types.iter_mut().flat_map(|kind| &mut kind.offerings);
+            offerings.for_each(|offering| offering.available &= !self.shifted_zones.contains(&offering.zone));
         }
         if self.catalogues.is_empty() {
             self.catalogues.push(Catalogue::default());

@@ -1,4 +1,4 @@
-//! HTTP server for a [`FakeCloud`]: the protocols of EC2, IAM, STS, SQS, SSM, EKS, FIS and the price list on one loopback port. The real SDK,
+//! HTTP server for a [`FakeCloud`]: the protocols of EC2, IAM, STS, SQS, SSM, EKS, FIS, ARC and the price list on one loopback port. The real SDK,
 //! the real controller and any other AWS client can use it.
 //!
 //! Errors of the cloud become EC2 error responses; its transport failures become closed connections. Tests request faults of
@@ -22,6 +22,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 mod account;
 mod answer;
+mod arc;
 mod call;
 mod ec2;
 mod eks;

@@ -60,6 +60,7 @@ pub struct Environment {
     queue: String,
     karpenter: Option<PathBuf>,
     metrics_detail: &'static str,
+    zonal_shift: bool,
     ports: Ports,
     _network: Network,
 }
@@ -109,6 +110,7 @@ impl Environment {
             queue,
             karpenter: setup.karpenter,
             metrics_detail: "aggregated",
+            zonal_shift: false,
             ports,
             _network: network,
         })
@@ -139,6 +141,11 @@ impl Environment {
         self.metrics_detail = detail;
     }
 
+    /// Sets whether controllers that start from now on follow zonal shifts.
+    pub fn set_zonal_shift(&mut self, enabled: bool) {
+        self.zonal_shift = enabled;
+    }
+
     /// Starts the controller, also after it was killed.
     pub fn start_controller(&mut self) -> Result<()> {
         let mut command = self.make_command()(self.ports)?;
@@ -147,6 +154,7 @@ impl Environment {
             command.env("FEATURE_GATES", &self.gates);
         }
         command.env("METRICS_DETAIL", self.metrics_detail);
+        command.env("ENABLE_ZONAL_SHIFT", self.zonal_shift.to_string());
         let name = if self.karpenter.is_some() { "karpenter" } else { "controller" };
         self.controller = Some(Process::spawn(name, command, &self.folder().join(format!("{name}.log")))?);
         Ok(())

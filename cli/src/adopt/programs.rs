@@ -55,14 +55,7 @@ const SUPPORTED_VARIABLES: [&str; 42] = [
 ];
 
 /// Variables of Karpenter of which Kerf supports one value: name, supported value, and the effect of another value.
-const ONE_VALUE: [(&str, &str, &str); 2] = [
-    (
-        "ENABLE_ZONAL_SHIFT",
-        "false",
-        "zonal shift is not supported; exclude the zone in the requirements of the NodePools instead",
-    ),
-    ("IGNORE_DRA_REQUESTS", "true", "pods with ResourceClaims are ignored"),
-];
+const ONE_VALUE: [(&str, &str, &str); 1] = [("IGNORE_DRA_REQUESTS", "true", "pods with ResourceClaims are ignored")];
 
 /// Programs that do a part of Kerf's work: the last part of their image name, and the action to take.
 const CONFLICTS: [(&str, &str); 3] = [

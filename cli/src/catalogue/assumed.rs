@@ -17,13 +17,13 @@ pub(crate) fn class(name: &str) -> EC2NodeClass {
     EC2NodeClass::new(name, EC2NodeClassSpec { ami_selector_terms: vec![term], ..EC2NodeClassSpec::default() })
 }
 
-/// Returns why no nodes of the class can be planned.
-pub(crate) fn unsupported(class: &EC2NodeClass) -> Option<String> {
+/// Returns a warning about the prices of a class with Windows: all known prices are those of Linux.
+pub(crate) fn price_warning(class: &EC2NodeClass) -> Option<String> {
     let name = class.metadata.name.as_deref().unwrap_or_default();
     let family = class.spec.resolved_ami_family();
-    family
-        .is_windows()
-        .then(|| format!("EC2NodeClass {name} has family {}, which is not supported yet", family.as_str()))
+    let text =
+        || format!("EC2NodeClass {name}: prices are those of Linux; EC2 adds the licence of {}", family.as_str());
+    family.is_windows().then(text)
 }
 
 /// Returns the images of the class's status, else those of its family.

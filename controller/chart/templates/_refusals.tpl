@@ -13,9 +13,6 @@ has evaluated types before.
 {{- if not .Values.kerf.image.repository -}}
 {{- fail "kerf.image.repository is missing: it says where Kerf's controller image is, as in --set kerf.image.repository=REGISTRY/kerf-controller; controller.image names Karpenter's and is left aside" -}}
 {{- end -}}
-{{- if $settings.enableZonalShift -}}
-{{- fail "settings.enableZonalShift is true, but Kerf does not follow zonal shifts: set it to false, and take a zone out by the zones of your NodePools" -}}
-{{- end -}}
 {{- if not $settings.ignoreDRARequests -}}
 {{- fail "settings.ignoreDRARequests is false, but Kerf does not plan for ResourceClaims: set it to true, and give pods with claims nodes of their own" -}}
 {{- end -}}
@@ -71,9 +68,6 @@ has evaluated types before.
 {{- $value := toString .value | lower -}}
 {{- if and (eq .name "DISABLE_LEADER_ELECTION") (eq $value "true") (gt (int $.Values.replicas) 1) -}}
 {{- fail (printf "controller.env sets DISABLE_LEADER_ELECTION for %d replicas, which would all buy machines: set replicas to 1, or leave the election on" (int $.Values.replicas)) -}}
-{{- end -}}
-{{- if and (eq .name "ENABLE_ZONAL_SHIFT") (eq $value "true") -}}
-{{- fail "controller.env sets ENABLE_ZONAL_SHIFT, but Kerf does not follow zonal shifts: take it out" -}}
 {{- end -}}
 {{- if and (eq .name "IGNORE_DRA_REQUESTS") (eq $value "false") -}}
 {{- fail "controller.env sets IGNORE_DRA_REQUESTS to false, but Kerf does not plan for ResourceClaims: take it out" -}}

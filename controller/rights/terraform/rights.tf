@@ -13,6 +13,7 @@ locals {
     "KarpenterControllerIAMIntegrationPolicy",
     "KarpenterControllerEKSIntegrationPolicy",
     var.interruption_queue ? "KarpenterControllerInterruptionPolicy" : "",
+    var.zonal_shift ? "KarpenterControllerZonalShiftPolicy" : "",
     "KarpenterControllerResourceDiscoveryPolicy",
   ]))
 

@@ -59,6 +59,12 @@ variable "interruption_queue" {
   default     = true
 }
 
+variable "zonal_shift" {
+  description = "Gives the controller the cluster's zonal shifts, for ENABLE_ZONAL_SHIFT."
+  type        = bool
+  default     = false
+}
+
 variable "tags" {
   description = "Tags of everything that the module makes."
   type        = map(string)

@@ -7,13 +7,15 @@ use cloud::settings::Settings as CloudSettings;
 
 use crate::settings::Settings;
 
-/// Returns the data of the cluster that nodes need: from the settings, else from the kubeconfig, else from EKS.
+/// Returns the data of the cluster that nodes need: from the settings, else from the kubeconfig, else from EKS. `dns` is the
+/// address of cluster DNS.
 #[must_use]
 pub fn cluster_facts(
     settings: &Settings,
     config: &kube::Config,
     described: ClusterDescription,
     kubernetes: String,
+    dns: Option<String>,
 ) -> CloudSettings {
     let said = |given: &String| Some(given.clone()).filter(|given| !given.is_empty());
     let own_ca = || config.root_cert.as_ref().map(|certificates| pem(certificates));
@@ -22,7 +24,7 @@ pub fn cluster_facts(
         cluster_endpoint: said(&settings.cluster_endpoint).unwrap_or(described.endpoint),
         cluster_ca: said(&settings.cluster_ca_bundle).or_else(own_ca).unwrap_or(described.ca),
         cluster_cidr: said(&settings.cluster_cidr).unwrap_or(described.service_cidr),
-        cluster_dns: Vec::new(),
+        cluster_dns: dns.into_iter().collect(),
         kubernetes,
         region: settings.region.clone(),
         reserved_enis: settings.reserved_enis,

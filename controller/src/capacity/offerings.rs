@@ -1,6 +1,7 @@
 //! Instance types, zones, prices and unavailable offerings of the region, and the last resolution of each EC2NodeClass. All
 //! data of EC2 in a plan comes from here, without a call.
 
+mod cluster;
 mod pricing;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +18,7 @@ use cloud::types::{
     image_set,
 };
 use cloud::unavailable_offerings::{Scope, UnavailableOfferings};
-use cloud::{Cloud, CloudError, FleetAnswer, Instance, InstanceTypeInfo};
+use cloud::{Cloud, CloudError, FleetAnswer, Instance, InstanceTypeInfo, ZonalShift};
 use daemon::backoff::RetryDelays;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
@@ -26,6 +27,7 @@ use planner::Catalogue;
 use crate::reconcile::work::WorkItem;
 use crate::settings::Gates;
 use crate::state::cluster::Cluster;
+use cluster::ClusterSettings;
 
 /// Interval between refreshes of instance types and zones, which change slowly.
 const REFRESH: Duration = Duration::from_secs(12 * 60 * 60);
@@ -40,7 +42,7 @@ const LAST_RETRY: Duration = Duration::from_secs(60);
 /// Cached data of EC2 and resolved EC2NodeClasses.
 pub struct Offerings {
     cloud: Arc<dyn Cloud>,
-    settings: CloudSettings,
+    cluster: ClusterSettings,
     gates: Gates,
     memory: ResolutionCache,
     templates: Templates,
@@ -55,14 +57,14 @@ struct OfferingsState {
     /// True after the first request for spot prices, successful or not. Before that, a plan would use on-demand prices for
     /// spot.
     spot_asked: bool,
+    /// True until the first call of ARC, successful or not, if zonal shifts are followed.
+    shifts_unasked: bool,
     measured: Measurements,
     shortages: UnavailableOfferings,
     in_flight: InFlight,
     classes: BTreeMap<String, ClassOfferings>,
     /// Names of EC2NodeClasses that this process has reconciled, ready or not.
     reconciled: BTreeSet<String>,
-    /// Kubernetes version of the cluster, if it changed since the start of this process.
-    kubernetes: Option<String>,
     /// Fingerprint and time of the last permitted dry run, by EC2NodeClass.
     tried: BTreeMap<String, (u64, Timestamp)>,
     /// Catalogues of NodePools that differ from those of their EC2NodeClasses, as of the last plan; `None` before the first
@@ -104,7 +106,7 @@ impl Offerings {
         let state = OfferingsState { prices: Prices::with_prices(book), ..OfferingsState::default() };
         Self {
             cloud,
-            settings,
+            cluster: ClusterSettings::new(settings),
             gates,
             memory: ResolutionCache::default(),
             templates: Templates::default(),
@@ -119,6 +121,13 @@ impl Offerings {
         if !wanted {
             self.state().shortages = UnavailableOfferings::without_risk();
         }
+        self
+    }
+
+    /// Sets whether zonal shifts are followed. Then nothing is planned before ARC was called once.
+    #[must_use]
+    pub fn with_zonal_shift(self, wanted: bool) -> Self {
+        self.state().shifts_unasked = wanted;
         self
     }
 
@@ -152,29 +161,22 @@ impl Offerings {
         &self.templates
     }
 
-    /// Returns the data of the cluster that nodes need.
+    /// Returns the data of the cluster that nodes need, which follows the cluster.
+    #[must_use]
+    pub fn cluster(&self) -> &ClusterSettings {
+        &self.cluster
+    }
+
+    /// Returns the data of the cluster as of the start of this process.
     #[must_use]
     pub fn settings(&self) -> &CloudSettings {
-        &self.settings
+        self.cluster.start()
     }
 
-    /// Returns [`Self::settings`] with the current version of the cluster, on which image aliases depend.
+    /// Returns the hash that detects drift from the EC2NodeClass. The hash includes the cluster's CA.
     #[must_use]
-    pub fn settings_of_today(&self) -> CloudSettings {
-        let upgraded = self.state().kubernetes.clone();
-        let settings = self.settings.clone();
-        CloudSettings { kubernetes: upgraded.unwrap_or_else(|| settings.kubernetes.clone()), ..settings }
-    }
-
-    /// Sets the version of the cluster and reports whether it changed.
-    pub fn follow(&self, kubernetes: &str) -> bool {
-        let mut state = self.state();
-        let known = state.kubernetes.as_deref().unwrap_or(&self.settings.kubernetes);
-        let changed = known != kubernetes;
-        if changed {
-            state.kubernetes = Some(kubernetes.to_owned());
-        }
-        changed
+    pub fn class_hash(&self, class: &EC2NodeClass) -> String {
+        api::hash::ec2_node_class(class, Some(&self.settings().cluster_ca))
     }
 
     /// Returns the cache of answers of SSM and IAM.
@@ -273,11 +275,13 @@ impl Offerings {
         self.state().reconciled.insert(class.to_owned());
     }
 
-    /// Reports whether EC2 has returned its instance types, spot prices were requested, and all these EC2NodeClasses were
-    /// reconciled. An earlier plan would report NodePools as not ready only because their EC2NodeClass is not reconciled yet.
+    /// Reports whether EC2 has returned its instance types, spot prices and zonal shifts were requested, and all these
+    /// EC2NodeClasses were reconciled. An earlier plan would report NodePools as not ready only because their EC2NodeClass is
+    /// not reconciled yet.
     pub fn knows<'c>(&self, mut classes: impl Iterator<Item = &'c String>) -> bool {
         let state = self.state();
-        state.version > 0 && state.spot_asked && classes.all(|class| state.reconciled.contains(class))
+        let asked = state.spot_asked && !state.shifts_unasked;
+        state.version > 0 && asked && classes.all(|class| state.reconciled.contains(class))
     }
 
     /// Reports whether a dry run of the EC2NodeClass with this fingerprint was permitted recently.
@@ -303,6 +307,7 @@ impl Offerings {
         now: Timestamp,
     ) -> Option<LaunchProbe> {
         let settings = ClassSettings::from_resolved(class, resolved).ok()?;
+        let today = self.cluster.today();
         let state = self.state();
         if state.version == 0 {
             return None;
@@ -314,14 +319,14 @@ impl Offerings {
             shortages: &UnavailableOfferings::default(),
             images: &resolved.images,
         };
-        let mut catalogue = cloud::types::catalogue(&source, &settings, &self.settings, now);
+        let mut catalogue = cloud::types::catalogue(&source, &settings, self.settings(), now);
         cloud::types::add_placement(&mut catalogue, resolved);
         let offer = LaunchOffer {
             class: resolved,
             catalogue: &catalogue,
             shortages: source.shortages,
             in_flight: &InFlight::default(),
-            settings: &self.settings,
+            settings: &today,
             now,
         };
         cloud::launch::probe(pools, &offer)
@@ -342,7 +347,7 @@ impl Offerings {
     #[must_use]
     pub fn catalogue(&self, name: &str, now: Timestamp) -> Option<Arc<Catalogue>> {
         let mut state = self.state();
-        if state.version == 0 {
+        if state.version == 0 || state.shifts_unasked {
             return None;
         }
         state.shortages.expire(now);
@@ -357,7 +362,7 @@ impl Offerings {
         let facts = cloud::data::facts().ok()?;
         let source = Source { infos, facts, offerings: prices, shortages, images: &class.resolved.images };
         let sizes = ClassSettings { measured: measured.by_type(class.node_settings(), now), ..class.settings.clone() };
-        let mut catalogue = cloud::types::catalogue(&source, &sizes, &self.settings, now);
+        let mut catalogue = cloud::types::catalogue(&source, &sizes, self.settings(), now);
         cloud::types::add_reservations(&mut catalogue, &class.resolved, &sizes, &source, now);
         cloud::types::add_placement(&mut catalogue, &class.resolved);
         if !self.gates.reserved_capacity {
@@ -386,15 +391,31 @@ impl Offerings {
         own.or_else(|| self.catalogue(&claim.spec.node_class_ref.name, now))
     }
 
-    /// Returns the hash that detects drift from the EC2NodeClass. The hash includes the cluster's CA.
-    #[must_use]
-    pub fn class_hash(&self, class: &EC2NodeClass) -> String {
-        api::hash::ec2_node_class(class, Some(&self.settings.cluster_ca))
-    }
-
     /// Records an interruption by EC2 in a capacity pool.
     pub fn interrupted(&self, scope: Scope, now: Timestamp) {
         self.state().shortages.interrupted(scope, now);
+    }
+
+    /// Stores the zonal shifts of the cluster; `None` after a failed call keeps the known ones until their ends.
+    pub fn learn_shifts(&self, shifts: Option<&[ZonalShift]>, now: Timestamp) {
+        let mut state = self.state();
+        state.shifts_unasked = false;
+        shifts.into_iter().for_each(|shifts| state.shortages.set_shifts(shifts, now));
+    }
+
+    /// Returns the ids of the zones that zonal shifts exclude.
+    #[must_use]
+    pub fn shifted_zone_ids(&self, now: Timestamp) -> BTreeSet<String> {
+        self.state().shortages.shifted_zones(now)
+    }
+
+    /// Returns the names of the zones that zonal shifts exclude, as far as EC2NodeClasses use them.
+    #[must_use]
+    pub fn shifted_zones(&self, now: Timestamp) -> BTreeSet<String> {
+        let state = self.state();
+        let shifted = state.shortages.shifted_zones(now);
+        let subnets = state.classes.values().flat_map(|class| &class.resolved.subnets);
+        subnets.filter(|subnet| shifted.contains(&subnet.zone_id)).map(|subnet| subnet.zone.clone()).collect()
     }
 
     /// Returns the unavailable offerings and the launches in flight.
@@ -434,7 +455,7 @@ impl Offerings {
     /// # Errors
     /// Returns an error if EC2 does not answer.
     pub async fn own_instances(&self) -> Result<Vec<Instance>, CloudError> {
-        self.cloud.instances(&cloud::tags::cluster_tags(&self.settings)).await
+        self.cloud.instances(&cloud::tags::cluster_tags(self.settings())).await
     }
 
     /// Lists the instances of the cluster by provider id.

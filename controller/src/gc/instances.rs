@@ -46,7 +46,8 @@ impl PeriodicTask for GarbageCollection {
         let TaskContext { cluster, offerings, writer } = context;
         let instances = offerings.own_instances().await?;
         self.runs = self.runs.saturating_add(1);
-        let mut operations = cluster.read(|index| decide(index, &instances, cluster.now()));
+        let shifted = offerings.shifted_zones(cluster.now());
+        let mut operations = cluster.read(|index| decide(index, &instances, &shifted, cluster.now()));
         if self.templates_due <= Instant::now() {
             self.templates_due = Instant::now() + TEMPLATES;
             operations.extend(unused_templates(cluster, offerings, cluster.now()).await);
@@ -85,9 +86,14 @@ pub async fn unused_templates(cluster: &Cluster, offerings: &Offerings, now: Tim
 }
 
 /// Returns operations that delete orphaned instances, nodes and NodeClaims. `instances` are all instances with the tags of this
-/// cluster.
+/// cluster. `shifted` are the zones that zonal shifts exclude: EC2 may not list their instances, and terminates none.
 #[must_use]
-pub fn decide(index: &Index, instances: &[cloud::Instance], now: Timestamp) -> Vec<Operation> {
+pub fn decide(
+    index: &Index,
+    instances: &[cloud::Instance],
+    shifted: &BTreeSet<String>,
+    now: Timestamp,
+) -> Vec<Operation> {
     let mut steps = Vec::new();
     let claimed: BTreeSet<&str> = index.claims.values().filter_map(|claim| claim.provider_id()).collect();
     // A NodeClaim that has its instance waits for no other: further instances of its launch are orphaned.
@@ -97,7 +103,7 @@ pub fn decide(index: &Index, instances: &[cloud::Instance], now: Timestamp) -> V
         let id = instance.provider_id();
         let awaited =
             instance.tags.get(cloud::tags::LAUNCH_TOKEN_TAG).is_some_and(|token| tokens.contains(token.as_str()));
-        if claimed.contains(id.as_str()) || awaited || is_young(instance, now) {
+        if claimed.contains(id.as_str()) || awaited || is_young(instance, now) || shifted.contains(&instance.zone) {
             continue;
         }
         steps.push(Operation::Terminate(instance.id.clone()));
@@ -110,7 +116,11 @@ pub fn decide(index: &Index, instances: &[cloud::Instance], now: Timestamp) -> V
     }
     let alive: BTreeSet<String> =
         instances.iter().filter(|instance| !instance.is_ending()).map(cloud::Instance::provider_id).collect();
-    steps.extend(index.claims.values().filter(|claim| is_orphan(index, claim, &alive, now)).map(|claim| delete(claim)));
+    let in_shifted_zone = |claim: &NodeClaim| {
+        claim.provider_id().and_then(cloud::zone_of_provider_id).is_some_and(|zone| shifted.contains(zone))
+    };
+    let orphans = index.claims.values().filter(|claim| is_orphan(index, claim, &alive, now) && !in_shifted_zone(claim));
+    steps.extend(orphans.map(|claim| delete(claim)));
     steps
 }
 

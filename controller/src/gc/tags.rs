@@ -31,7 +31,11 @@ impl PeriodicTask for Tagging {
 
     async fn run(&mut self, context: &TaskContext) -> Result<Duration, CloudError> {
         let TaskContext { cluster, offerings, writer } = context;
-        let due = cluster.read(untagged);
+        let shifted = offerings.shifted_zones(cluster.now());
+        let mut due = cluster.read(untagged);
+        due.retain(|claim| {
+            !claim.provider_id().and_then(cloud::zone_of_provider_id).is_some_and(|zone| shifted.contains(zone))
+        });
         if due.is_empty() {
             return Ok(EVERY);
         }

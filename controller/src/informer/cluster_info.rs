@@ -89,7 +89,7 @@ pub async fn follow_version(settings: Settings, client: Client, offerings: Arc<O
             false => served_version(&client).await,
         };
         match found {
-            Ok(version) if offerings.follow(&version) => {
+            Ok(version) if offerings.cluster().follow(&version) => {
                 tracing::info!(version = version.as_str(), "cluster version changed");
                 let classes: Vec<String> = cluster.read(|index| index.classes.keys().cloned().collect());
                 classes.into_iter().for_each(|name| cluster.queue.add(WorkItem::Class(name)));

@@ -16,7 +16,7 @@ use drain::{Drain, Millis, PodOnNode, Protection};
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::reconcile::nodeclaim::{InstanceState, next_look};
+use crate::reconcile::nodeclaim::{InstanceState, SHIFTED_LOOK, next_look, not_terminated};
 use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
 use crate::write::writer::{Operation, PodRef, Target};
@@ -265,6 +265,12 @@ fn end_instance(view: &NodeView, decision: &mut NodeDecision) {
     match view.instance {
         InstanceState::Gone => return release(view, decision),
         InstanceState::Alive if view.claim.is_some() => decision.steps.push(Operation::Terminate(id.to_owned())),
+        InstanceState::Shifted => {
+            let events = view.claim.iter().map(|claim| Operation::Note(not_terminated(claim, id)));
+            decision.steps.extend(events);
+            decision.after = Some(SHIFTED_LOOK);
+            return;
+        }
         InstanceState::Alive | InstanceState::Ending | InstanceState::Unknown => {}
     }
     let Some(claim) = &view.claim else { return release(view, decision) };

@@ -44,6 +44,8 @@ const POD_EVENT_INTERVAL: Duration = Duration::from_secs(10);
 /// Shortest and longest interval between checks of an ending instance.
 const SOONEST_LOOK: Duration = Duration::from_secs(1);
 const LATEST_LOOK: Duration = Duration::from_secs(5);
+/// Delay before the next check of an instance in a zone that a zonal shift excludes; zonal shifts are requested as often.
+pub const SHIFTED_LOOK: Duration = Duration::from_secs(30);
 
 /// Input of a decision about a NodeClaim.
 #[derive(Clone, Debug)]
@@ -77,6 +79,8 @@ pub struct NodeClaimView {
 pub enum InstanceState {
     /// State that was not requested.
     Unknown,
+    /// Instance in a zone that a zonal shift excludes: EC2 is neither called about its state nor for its termination.
+    Shifted,
     /// Running or starting instance.
     Alive,
     /// Instance that is terminating.
@@ -133,6 +137,13 @@ pub fn next_look(claim: &NodeClaim, now: Timestamp) -> Duration {
     let passed = found.map(|found| now.duration_since(found.last_transition_time.0));
     let passed = passed.and_then(|passed| Duration::try_from(passed).ok()).unwrap_or_default();
     (passed / 8).clamp(SOONEST_LOOK, LATEST_LOOK)
+}
+
+/// Returns the event of a NodeClaim whose instance stays because of a zonal shift.
+#[must_use]
+pub fn not_terminated(claim: &NodeClaim, instance: &str) -> Event {
+    let message = format!("instance {instance} is not terminated while a zonal shift excludes its zone");
+    Event::warning(ObjectReference::to(claim), reason::ZONAL_SHIFT_ACTIVE, message)
 }
 
 /// Decides about one NodeClaim.

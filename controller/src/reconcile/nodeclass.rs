@@ -75,7 +75,7 @@ pub async fn decide(
     if !has_finalizer(&view.class) {
         return Ok(NodeClassDecision::new(vec![add_finalizer(&view.class)], offerings.class_refresh()));
     }
-    let settings = offerings.settings_of_today();
+    let settings = offerings.cluster().today();
     let queries = nodeclass::queries(&view.class, &settings);
     let answers = nodeclass::fetch(offerings.cloud(), &queries, offerings.memory(), view.now).await;
     let mut resolution = nodeclass::resolve(&view.class, answers, &settings, view.now);

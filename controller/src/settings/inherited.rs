@@ -9,9 +9,6 @@ pub struct Inherited {
     /// No effect: ResourceClaims of pods are always ignored.
     #[arg(long, env = "IGNORE_DRA_REQUESTS", default_value_t = true, action = clap::ArgAction::Set)]
     ignore_dra_requests: bool,
-    /// No effect: zonal shifts of ARC are not supported.
-    #[arg(long, env = "ENABLE_ZONAL_SHIFT", default_value_t = false, action = clap::ArgAction::Set)]
-    enable_zonal_shift: bool,
     /// No effect: there is no profiler.
     #[arg(long, env = "ENABLE_PROFILING", default_value_t = false, action = clap::ArgAction::Set)]
     enable_profiling: bool,
@@ -48,13 +45,10 @@ impl Inherited {
     /// Returns one sentence for each request without effect.
     #[must_use]
     pub fn unmet(&self) -> Vec<String> {
-        let unsupported = [
-            (self.enable_zonal_shift, "ENABLE_ZONAL_SHIFT has no effect: zonal shifts are not supported yet"),
-            (
-                !self.ignore_dra_requests,
-                "IGNORE_DRA_REQUESTS=false has no effect: ResourceClaims are not supported yet",
-            ),
-        ];
+        let unsupported = [(
+            !self.ignore_dra_requests,
+            "IGNORE_DRA_REQUESTS=false has no effect: ResourceClaims are not supported yet",
+        )];
         unsupported.iter().filter(|(is_set, _)| *is_set).map(|(_, sentence)| (*sentence).to_owned()).collect()
     }
 }

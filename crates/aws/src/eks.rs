@@ -16,6 +16,7 @@ fn cluster(cluster: eks::Cluster) -> ClusterDescription {
     let network = cluster.kubernetes_network_config;
     let (v4, v6) = network.map(|network| (network.service_ipv4_cidr, network.service_ipv6_cidr)).unwrap_or_default();
     ClusterDescription {
+        arn: cluster.arn.unwrap_or_default(),
         version: cluster.version.unwrap_or_default(),
         endpoint: cluster.endpoint.unwrap_or_default(),
         ca: cluster.certificate_authority.and_then(|authority| authority.data).unwrap_or_default(),

@@ -1,6 +1,7 @@
 //! Implementation of [`cloud::Cloud`] with the AWS SDK. The SDK takes minutes to compile, so only this crate links it. Decides
 //! nothing.
 
+mod arc;
 mod ec2;
 mod eks;
 mod failure;
@@ -10,6 +11,7 @@ mod settings;
 mod sqs;
 mod ssm;
 
+use aws_sdk_arczonalshift::Client as ArcZonalShift;
 use aws_sdk_ec2::Client as Ec2;
 use aws_sdk_eks::Client as Eks;
 use aws_sdk_iam::Client as Iam;
@@ -20,7 +22,7 @@ use cloud::{
     Call, CapacityReservation, Cloud, ClusterDescription, Filter, FleetAnswer, FleetRequest, Image, Instance,
     InstanceProfile, InstanceProfileRequest, InstanceStatus, InstanceTypeInfo, LaunchTemplate, LaunchTemplateRequest,
     OnDemandPrice, PlacementGroup, PlacementGroupQuery, QueueMessage, ReservationFilter, RunInstancesProbe,
-    SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
+    SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering, ZonalShift,
 };
 
 use ec2::{describe, fleet, instances, launch_templates, places, statuses};
@@ -30,6 +32,7 @@ pub use settings::{Credentials, Settings};
 /// Client of one AWS region, by the SDK. Cheap to clone; clones share connections.
 #[derive(Clone, Debug)]
 pub struct AwsCloud {
+    arc: ArcZonalShift,
     ec2: Ec2,
     eks: Eks,
     iam: Iam,
@@ -44,6 +47,7 @@ impl AwsCloud {
     pub async fn connect(settings: &Settings) -> Self {
         let config = settings::load(settings).await;
         Self {
+            arc: ArcZonalShift::new(&config),
             ec2: Ec2::new(&config),
             eks: Eks::new(&config),
             iam: Iam::new(&config),
@@ -171,6 +175,10 @@ impl Cloud for AwsCloud {
 
     fn cluster<'a>(&'a self, name: &'a str) -> Call<'a, ClusterDescription> {
         Box::pin(eks::describe(&self.eks, name))
+    }
+
+    fn zonal_shifts<'a>(&'a self, cluster_arn: &'a str) -> Call<'a, Vec<ZonalShift>> {
+        Box::pin(arc::zonal_shifts(&self.arc, cluster_arn))
     }
 
     fn queue_url<'a>(&'a self, name: &'a str) -> Call<'a, String> {

@@ -10,6 +10,7 @@ mod profile;
 mod queue;
 pub mod rate_limiter;
 mod status;
+mod zonal_shift;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -28,6 +29,7 @@ pub use placement::{CapacityReservation, PlacementGroup, PlacementGroupQuery, Re
 pub use profile::{InstanceProfile, InstanceProfileRequest};
 pub use queue::QueueMessage;
 pub use status::{InstanceStatus, StatusEvent};
+pub use zonal_shift::ZonalShift;
 
 /// Future of an API call. Boxed so that the SDK's code is generated in its leaf crate, not in every caller.
 pub type Call<'a, T> = Pin<Box<dyn Future<Output = Result<T, CloudError>> + Send + 'a>>;
@@ -101,6 +103,9 @@ pub trait Cloud: Send + Sync {
     fn delete_instance_profile<'a>(&'a self, name: &'a str) -> Call<'a, ()>;
     /// Returns the description of an EKS cluster. The error is `NotFound` when this account and region have no such cluster.
     fn cluster<'a>(&'a self, name: &'a str) -> Call<'a, ClusterDescription>;
+    /// Returns the zonal shifts and autoshifts of ARC for an EKS cluster, by the ARN of the cluster. The error is `NotFound` when
+    /// zonal shift is not enabled for the cluster.
+    fn zonal_shifts<'a>(&'a self, cluster_arn: &'a str) -> Call<'a, Vec<ZonalShift>>;
     /// Returns the URL of an SQS queue by name. The error is `NotFound` when the queue does not exist.
     fn queue_url<'a>(&'a self, name: &'a str) -> Call<'a, String>;
     /// Receives up to ten messages of a queue and waits up to 20 s for the first. SQS delivers a message again 20 s later
@@ -333,4 +338,11 @@ impl Instance {
     pub fn is_ending(&self) -> bool {
         matches!(self.state.as_str(), "shutting-down" | "terminated")
     }
+}
+
+/// Returns the zone name in a provider id such as `aws:///us-west-2a/i-1`.
+#[must_use]
+pub fn zone_of_provider_id(provider_id: &str) -> Option<&str> {
+    let (zone, _) = provider_id.strip_prefix("aws:///")?.split_once('/')?;
+    Some(zone)
 }

@@ -52,14 +52,22 @@ pub enum Policy {
     EksIntegration,
     /// The interruption queue.
     Interruption,
+    /// Zonal shifts of the cluster.
+    ZonalShift,
     /// Discovery of instance types, prices, images, networks and reservations.
     ResourceDiscovery,
 }
 
 impl Policy {
     /// All policies in the order in which they are listed.
-    pub const ALL: [Self; 5] =
-        [Self::NodeLifecycle, Self::IamIntegration, Self::EksIntegration, Self::Interruption, Self::ResourceDiscovery];
+    pub const ALL: [Self; 6] = [
+        Self::NodeLifecycle,
+        Self::IamIntegration,
+        Self::EksIntegration,
+        Self::Interruption,
+        Self::ZonalShift,
+        Self::ResourceDiscovery,
+    ];
 
     /// Returns the name without the cluster's name, such as `KarpenterControllerInterruptionPolicy`.
     #[must_use]
@@ -69,6 +77,7 @@ impl Policy {
             Self::IamIntegration => "KarpenterControllerIAMIntegrationPolicy",
             Self::EksIntegration => "KarpenterControllerEKSIntegrationPolicy",
             Self::Interruption => "KarpenterControllerInterruptionPolicy",
+            Self::ZonalShift => "KarpenterControllerZonalShiftPolicy",
             Self::ResourceDiscovery => "KarpenterControllerResourceDiscoveryPolicy",
         }
     }

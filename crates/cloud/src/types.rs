@@ -52,7 +52,8 @@ pub fn catalogue(source: &Source<'_>, class: &ClassSettings, settings: &Settings
     let mut types: Vec<InstanceType> =
         source.infos.iter().map(|info| instance_type(info, source, class, settings, now)).collect();
     types.sort_by(|a, b| a.name.cmp(&b.name));
-    Catalogue { name: class.name.clone(), types }
+    let shifted = class.zones.iter().filter(|(_, zone)| source.shortages.is_shifted(&zone.id, now));
+    Catalogue { name: class.name.clone(), types, shifted_zones: shifted.map(|(name, _)| name.clone()).collect() }
 }
 
 /// Returns one instance type under one EC2NodeClass.

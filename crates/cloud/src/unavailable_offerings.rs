@@ -11,14 +11,18 @@
 //! - a quota of the account: all types of a class of families,
 //! - a subnet,
 //! - a whole capacity type.
+//!
+//! Zones of zonal shifts are unavailable too, until ARC or the end of the shift clears them.
 
 mod quota;
 mod risk;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use planner::{CapacityType, MicroDollars};
+
+use crate::calls::ZonalShift;
 
 pub use quota::{FamilyClass, family_class};
 pub use risk::{HALF_LIFE, HIGHEST, Incident, Risk};
@@ -130,6 +134,11 @@ impl UnavailableRecord {
     }
 }
 
+/// Reports whether something with this end lasts; without an end it does.
+fn lasts_until(end: Option<Timestamp>, now: Timestamp) -> bool {
+    end.is_none_or(|end| end > now)
+}
+
 /// Returns the time of unavailability after the `failures`th consecutive failure.
 fn unavailable_time(failures: u32) -> SignedDuration {
     let factor = 1i32 << failures.saturating_sub(1).min(16);
@@ -140,6 +149,8 @@ fn unavailable_time(failures: u32) -> SignedDuration {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnavailableOfferings {
     known: BTreeMap<Scope, UnavailableRecord>,
+    /// Zones of applied zonal shifts by zone id, each with the end of the shift; an autoshift has none.
+    shifted: BTreeMap<String, Option<Timestamp>>,
     risk: Risk,
     sequence: u64,
     /// Time up to which expiries are counted.
@@ -186,6 +197,29 @@ impl UnavailableOfferings {
         }
     }
 
+    /// Replaces the zonal shifts. Shifts that are not applied or are over have no effect.
+    pub fn set_shifts(&mut self, shifts: &[ZonalShift], now: Timestamp) {
+        let mut shifted: BTreeMap<String, Option<Timestamp>> = BTreeMap::new();
+        for shift in shifts.iter().filter(|shift| shift.applied && lasts_until(shift.expires, now)) {
+            let end = shifted.entry(shift.zone_id.clone()).or_insert(shift.expires);
+            *end = end.zip(shift.expires).map(|(one, other)| one.max(other));
+        }
+        self.sequence += u64::from(!shifted.keys().eq(self.shifted.keys()));
+        self.shifted = shifted;
+    }
+
+    /// Reports whether a zonal shift moves traffic away from a zone, by zone id.
+    #[must_use]
+    pub fn is_shifted(&self, zone_id: &str, now: Timestamp) -> bool {
+        self.shifted.get(zone_id).is_some_and(|end| lasts_until(*end, now))
+    }
+
+    /// Returns the ids of the zones that zonal shifts exclude.
+    #[must_use]
+    pub fn shifted_zones(&self, now: Timestamp) -> BTreeSet<String> {
+        self.shifted.iter().filter(|(_, end)| lasts_until(**end, now)).map(|(zone, _)| zone.clone()).collect()
+    }
+
     /// Starts a trial of those scopes that are due for one. Other launches avoid them until the trial has a result.
     pub fn try_out<'s>(&mut self, scopes: impl IntoIterator<Item = &'s Scope>, now: Timestamp) {
         for scope in scopes {
@@ -196,15 +230,18 @@ impl UnavailableOfferings {
         }
     }
 
-    /// Deletes faded records. Returns true if a scope became available or prices changed.
+    /// Deletes faded records and ended zonal shifts. Returns true if a scope became available or prices changed.
     pub fn expire(&mut self, now: Timestamp) -> bool {
         let expired_until = self.expired_until;
         let over = self.known.values().any(|record| record.until > expired_until && record.until <= now);
         self.known.retain(|_, record| record.lasts(now) || record.failures(now) > 0);
+        let shifts = self.shifted.len();
+        self.shifted.retain(|_, end| lasts_until(*end, now));
+        let cleared = self.shifted.len() < shifts;
         let moved = self.risk.expire(now);
         self.expired_until = now.max(expired_until);
-        self.sequence += u64::from(over || moved);
-        over || moved
+        self.sequence += u64::from(over || moved || cleared);
+        over || moved || cleared
     }
 
     /// Reports whether an offering is unavailable: by itself, by its quota, or by its capacity type.
@@ -282,7 +319,8 @@ impl UnavailableOfferings {
     /// Returns the time of the next expiry.
     #[must_use]
     pub fn next_expiry(&self) -> Option<Timestamp> {
-        self.known.values().map(|record| record.until).filter(|until| *until > self.expired_until).min()
+        let records = self.known.values().map(|record| record.until);
+        records.chain(self.shifted.values().copied().flatten()).filter(|until| *until > self.expired_until).min()
     }
 
     fn lasts(&self, scope: &Scope, now: Timestamp) -> bool {

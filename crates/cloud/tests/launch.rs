@@ -20,6 +20,9 @@ use jiff::{SignedDuration, Timestamp};
 use machine::userdata::RenderError;
 use planner::{CapacityType, Catalogue, MinValuesPolicy, Operator, Requirement, Requirements, Resources};
 
+#[path = "launch/zonal_shift.rs"]
+mod zonal_shift;
+
 struct Fixture {
     cloud: FakeCloud,
     clock: ManualClock,

@@ -113,7 +113,7 @@ fn snapshot(types: Vec<InstanceType>, pods: &[i64], capacity_types: &[&str]) -> 
     Snapshot {
         policy: Policy { well_known: well_known.collect(), least_spot_types: 1, ..Policy::default() },
         pools: vec![Pool { name: "general".to_owned(), requirements, ..Pool::default() }],
-        catalogues: vec![Arc::new(Catalogue { name: "default".to_owned(), types })],
+        catalogues: vec![Arc::new(Catalogue { name: "default".to_owned(), types, ..Catalogue::default() })],
         shapes: pods.iter().map(shape).collect(),
         pods: (0..pods.len()).map(pod).collect(),
         ..Snapshot::default()

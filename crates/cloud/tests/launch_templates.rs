@@ -111,7 +111,7 @@ fn choice_of(
     ask: &LaunchRequest,
     settings: &Settings,
 ) -> LaunchChoice {
-    let catalogue = Catalogue { name: "default".to_owned(), types };
+    let catalogue = Catalogue { name: "default".to_owned(), types, ..Catalogue::default() };
     let (shortages, in_flight) = (UnavailableOfferings::default(), InFlight::default());
     let offer =
         LaunchOffer { class, catalogue: &catalogue, shortages: &shortages, in_flight: &in_flight, settings, now: NOW };
@@ -307,7 +307,11 @@ async fn choose_avoids_a_zone_when_the_placement_group_is_full() {
     shortages.mark(Scope::Group { group: "pg-1".to_owned(), zone: "us-west-2a".to_owned() }, NOW);
     let zones = |class: &ResolvedClass| -> Vec<String> {
         let offerings = ["us-west-2a", "us-west-2b"].map(|zone| offering(zone, CapacityType::OnDemand, 1)).to_vec();
-        let catalogue = Catalogue { name: "default".to_owned(), types: vec![kind("m5.2xlarge", 0, offerings)] };
+        let catalogue = Catalogue {
+            name: "default".to_owned(),
+            types: vec![kind("m5.2xlarge", 0, offerings)],
+            ..Catalogue::default()
+        };
         let (in_flight, settings) = (InFlight::default(), settings());
         let offer = LaunchOffer {
             class,

@@ -75,6 +75,7 @@ async fn drive(cloud: &FakeCloud, method: &str) {
         "remove_role_from_instance_profile" => drop(cloud.remove_role_from_instance_profile("profile", "role").await),
         "delete_instance_profile" => drop(cloud.delete_instance_profile("profile").await),
         "cluster" => drop(cloud.cluster("kerf").await),
+        "zonal_shifts" => drop(cloud.zonal_shifts("arn").await),
         "queue_url" => drop(cloud.queue_url("queue").await),
         "receive_messages" => drop(cloud.receive_messages("url").await),
         "delete_messages" => drop(cloud.delete_messages("url", &ids).await),

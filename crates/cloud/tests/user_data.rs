@@ -53,6 +53,10 @@ async fn class(family: AmiFamily, spec: &Value, annotations: &Value, image: &str
 }
 
 fn rendered(class: &ResolvedClass) -> Result<Document, RenderError> {
+    rendered_in(class, &settings())
+}
+
+fn rendered_in(class: &ResolvedClass, settings: &Settings) -> Result<Document, RenderError> {
     let ask = LaunchRequest {
         labels: [("team".to_owned(), "a".to_owned()), (label::ZONE.to_owned(), "z".to_owned())].into(),
         taints: vec![Taint::new("dedicated", "NoSchedule")],
@@ -60,7 +64,7 @@ fn rendered(class: &ResolvedClass) -> Result<Document, RenderError> {
         ..LaunchRequest::default()
     };
     let machine = NodeUserData { capacity_type: label::CAPACITY_SPOT, image_id: "ami-1", max_pods: 58 };
-    document(class, &settings(), ask.registration(), machine)
+    document(class, settings, ask.registration(), machine)
 }
 
 #[tokio::test]
@@ -84,6 +88,42 @@ async fn document_has_cluster_labels_taints_and_pods_per_family() {
         assert!(!text.contains("agent-not-ready"), "{family:?}: no agent would remove it");
         let at = |what: &str| text.find(what).unwrap();
         assert!(at("dedicated") < at("cni.example.com/wait") || family == AmiFamily::Bottlerocket);
+    }
+}
+
+/// Rows: address of the Service kube-dns, and `spec.kubelet.clusterDNS`.
+#[tokio::test]
+async fn document_has_the_dns_address_of_class_or_cluster() {
+    let rows = [
+        (None, None),
+        (Some("10.100.0.10"), None),
+        (Some("fd00:10::a"), None),
+        (None, Some("10.100.0.53")),
+        (None, Some("fd00:10::53")),
+        (Some("10.100.0.10"), Some("10.100.0.53")),
+        (Some("fd00:10::a"), Some("fd00:10::53")),
+    ];
+    for (family, (of_cluster, of_class)) in FAMILIES.into_iter().flat_map(|family| rows.map(|row| (family, row))) {
+        let kubelet = of_class.map_or(json!({}), |address| json!({"kubelet": {"clusterDNS": [address]}}));
+        let class = class(family, &kubelet, &json!({}), "").await;
+        let address = of_class.or(of_cluster).unwrap_or_default();
+        let cidr = if address.contains(':') { "fd00:10::/108" } else { "10.100.0.0/16" };
+        let cluster_dns = of_cluster.into_iter().map(str::to_owned).collect();
+        let settings = Settings { cluster_cidr: cidr.to_owned(), cluster_dns, ..settings() };
+        // YAML quotes what looks like a number.
+        let text = rendered_in(&class, &settings).unwrap().text.replace('"', "");
+        let (key, setting) = match family {
+            AmiFamily::Custom => ("dns", String::new()),
+            AmiFamily::Al2 => ("dns-cluster-ip", format!("--dns-cluster-ip '{address}'")),
+            AmiFamily::Al2023 => ("clusterDNS", format!("clusterDNS:\n      - {address}\n")),
+            AmiFamily::Bottlerocket => ("cluster-dns-ip", format!("cluster-dns-ip = '{address}'")),
+            _ => ("DNSClusterIP", format!("-DNSClusterIP '{address}'")),
+        };
+        let expected = family != AmiFamily::Custom && !address.is_empty();
+        assert_eq!(text.contains(key), expected, "{family:?}, {of_cluster:?}, {of_class:?}: {text}");
+        assert!(!expected || text.contains(&setting), "{family:?}: {setting} is not in {text}");
+        let ipv6 = family == AmiFamily::Al2 && address.contains(':');
+        assert_eq!(text.contains("--ip-family ipv6"), ipv6, "{family:?}, {of_cluster:?}, {of_class:?}: {text}");
     }
 }
 

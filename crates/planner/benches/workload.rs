@@ -32,7 +32,11 @@ impl Workload {
         let well_known = [label::ZONE, label::CAPACITY_TYPE, label::INSTANCE_TYPE, "kubernetes.io/arch"];
         let mut snapshot = Snapshot {
             pools: vec![Pool { name: "default".to_owned(), ..Pool::default() }],
-            catalogues: vec![Arc::new(Catalogue { name: "default".to_owned(), types: types() })],
+            catalogues: vec![Arc::new(Catalogue {
+                name: "default".to_owned(),
+                types: types(),
+                ..Catalogue::default()
+            })],
             ..Snapshot::default()
         };
         snapshot.policy.well_known.extend(well_known.map(str::to_owned));

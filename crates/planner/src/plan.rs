@@ -6,6 +6,7 @@ mod nodes;
 mod partial;
 mod resizes;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -303,6 +304,9 @@ pub struct TypesMismatch {
     pub unavailable: usize,
     /// Number of these that only lack a known price: a NodeOverlay with a price would help.
     pub unpriced: usize,
+    /// Number of these with a matching offering in a zone that a zonal shift excludes, by zone.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub shifted: BTreeMap<String, usize>,
     /// Requirements of the pod whose removal alone would make types match, those with the most types first.
     pub reliefs: Vec<Hint>,
     /// True if the pod requests a million CPUs or more: probably `M` instead of `m`.

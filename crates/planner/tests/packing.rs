@@ -158,7 +158,8 @@ fn of_nodes(nodes: Vec<Draft>, utilization: Utilization, packing: Packing) -> Sn
     };
     let running = u32::try_from(nodes.len()).unwrap();
     let pool = Pool { name: "pool".to_owned(), running, disruption, ..Pool::default() };
-    let catalogues = vec![Arc::new(Catalogue { name: "default".to_owned(), types: vec![large] })];
+    let catalogues =
+        vec![Arc::new(Catalogue { name: "default".to_owned(), types: vec![large], ..Catalogue::default() })];
     Snapshot { now: NOW, pools: vec![pool], catalogues, nodes, ..Snapshot::default() }
 }
 

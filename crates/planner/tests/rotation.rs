@@ -79,7 +79,11 @@ fn cluster(now: i64) -> Snapshot {
     Snapshot {
         now: Millis(now),
         pools: vec![pool("a", &["large"]), pool("b", &["medium", "small"])],
-        catalogues: vec![Arc::new(Catalogue { name: "default".to_owned(), types: vec![large, medium, small] })],
+        catalogues: vec![Arc::new(Catalogue {
+            name: "default".to_owned(),
+            types: vec![large, medium, small],
+            ..Catalogue::default()
+        })],
         nodes: nodes.into_iter().map(Arc::new).collect(),
         ..Snapshot::default()
     }

@@ -263,5 +263,5 @@ fn catalogue() -> Catalogue {
         offerings: ZONES.iter().map(offering).collect(),
         ..InstanceType::default()
     };
-    Catalogue { name: "default".to_owned(), types: (0..TYPES).map(kind).collect() }
+    Catalogue { name: "default".to_owned(), types: (0..TYPES).map(kind).collect(), ..Catalogue::default() }
 }

@@ -89,7 +89,7 @@ impl Cluster {
             nodes: (0..size.nodes).map(|index| object(node(index))).collect::<Result<_, _>>()?,
             claims: (0..size.nodes).map(|index| object(claim(index))).collect::<Result<_, _>>()?,
             pools: vec![object(pool())?],
-            catalogue: Arc::new(Catalogue { name: "default".to_owned(), types: Vec::new() }),
+            catalogue: Arc::new(Catalogue { name: "default".to_owned(), types: Vec::new(), ..Catalogue::default() }),
         })
     }
 

@@ -31,11 +31,12 @@ const VALUES: [&str; 2] = ["--set=settings.clusterName=kerf", "--set=kerf.image.
 /// Time limit until the API server applies its new roles.
 const RELOAD: Duration = Duration::from_secs(120);
 
-/// One permission of each bound role.
-const ONE_OF_EACH: [(&str, &str, &str); 3] = [
-    ("karpenter.k8s.aws", "ec2nodeclasses", "list"),
-    ("", "pods", "list"),
-    ("coordination.k8s.io", "leases", "create"),
+/// One permission of each bound role: group, resource, verb, and the name of the object if the role names one.
+const ONE_OF_EACH: [(&str, &str, &str, Option<&str>); 4] = [
+    ("karpenter.k8s.aws", "ec2nodeclasses", "list", None),
+    ("", "pods", "list", None),
+    ("coordination.k8s.io", "leases", "create", None),
+    ("", "services", "get", Some("kube-dns")),
 ];
 
 /// Objects of these kinds as rendered by Helm for release `karpenter` in kube-system.
@@ -58,9 +59,17 @@ pub(super) async fn apply_rights(client: &Client) -> Result<()> {
         let kind = object.types.as_ref().context("a document without kind")?;
         apply(client, &object, &GroupVersionKind::try_from(kind)?).await?;
     }
-    for (group, resource, verb) in ONE_OF_EACH {
+    for (group, resource, verb, name) in ONE_OF_EACH {
+        let attributes = ResourceAttributes {
+            group: Some(group.to_owned()),
+            name: name.map(str::to_owned),
+            namespace: Some("kube-system".to_owned()),
+            resource: Some(resource.to_owned()),
+            verb: Some(verb.to_owned()),
+            ..ResourceAttributes::default()
+        };
         eventually(&format!("the right to {verb} {resource}"), RELOAD, async || {
-            ensure!(is_allowed(client, group, resource, verb).await?, "it is not granted");
+            ensure!(is_allowed(client, &attributes).await?, "it is not granted");
             Ok(Some(()))
         })
         .await?;
@@ -68,17 +77,10 @@ pub(super) async fn apply_rights(client: &Client) -> Result<()> {
     Ok(())
 }
 
-async fn is_allowed(client: &Client, group: &str, resource: &str, verb: &str) -> Result<bool> {
-    let attributes = ResourceAttributes {
-        group: Some(group.to_owned()),
-        namespace: Some("kube-system".to_owned()),
-        resource: Some(resource.to_owned()),
-        verb: Some(verb.to_owned()),
-        ..ResourceAttributes::default()
-    };
+async fn is_allowed(client: &Client, attributes: &ResourceAttributes) -> Result<bool> {
     let spec = SubjectAccessReviewSpec {
         user: Some(CONTROLLER.to_owned()),
-        resource_attributes: Some(attributes),
+        resource_attributes: Some(attributes.clone()),
         ..SubjectAccessReviewSpec::default()
     };
     let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };

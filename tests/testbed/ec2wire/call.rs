@@ -8,7 +8,7 @@ use super::answer::{self, Failure, Reply};
 use super::eks::EksCall;
 use super::fis::FisCall;
 use super::form::Form;
-use super::{Shared, account, ec2, iam, pricing, sqs, ssm};
+use super::{Shared, account, arc, ec2, form, iam, pricing, sqs, ssm};
 
 /// Version that identifies IAM in a query.
 const IAM: &str = "2010-05-08";
@@ -42,6 +42,8 @@ pub(super) enum Call {
     Eks(EksCall),
     /// FIS' REST protocol.
     Fis(FisCall),
+    /// ARC's REST protocol, of which Kerf uses GetManagedResource: the ARN of the cluster.
+    Arc(String),
 }
 
 impl Call {
@@ -58,6 +60,9 @@ impl Call {
         }
         if FisCall::is_path(path) {
             return Self::Fis(FisCall { method, path: path.to_owned(), body: body.to_vec() });
+        }
+        if let Some(arn) = path.strip_prefix("/managedresources/") {
+            return Self::Arc(form::decode(arn));
         }
         let form = Form::parse(&String::from_utf8_lossy(body));
         match form.text("Version") {
@@ -77,6 +82,7 @@ impl Call {
             Self::Json(_, operation, _) => operation,
             Self::Eks(call) => call.action(),
             Self::Fis(call) => call.action(),
+            Self::Arc(_) => "GetManagedResource",
         }
     }
 
@@ -92,6 +98,7 @@ impl Call {
             Self::Json(Json::Pricing, operation, body) => pricing::act(cloud, operation, body).await,
             Self::Eks(call) => call.act(cloud).await,
             Self::Fis(call) => call.act(cloud, &shared.fis),
+            Self::Arc(arn) => arc::describe(cloud, arn).await,
         }
     }
 
@@ -100,7 +107,7 @@ impl Call {
             Self::Ec2(..) | Self::Iam(_) | Self::Sts(_) => "text/xml;charset=UTF-8",
             Self::Json(Json::Sqs, ..) => "application/x-amz-json-1.0",
             Self::Json(..) => "application/x-amz-json-1.1",
-            Self::Eks(_) | Self::Fis(_) => "application/json",
+            Self::Eks(_) | Self::Fis(_) | Self::Arc(_) => "application/json",
         }
     }
 
@@ -109,7 +116,7 @@ impl Call {
             Self::Ec2(..) => answer::error_xml(code, message),
             Self::Iam(_) | Self::Sts(_) => iam::error_xml(code, message),
             Self::Json(Json::Sqs, ..) => answer::error_json(sqs::shape(code), message),
-            Self::Json(..) | Self::Eks(_) | Self::Fis(_) => answer::error_json(code, message),
+            Self::Json(..) | Self::Eks(_) | Self::Fis(_) | Self::Arc(_) => answer::error_json(code, message),
         }
     }
 
@@ -117,7 +124,7 @@ impl Call {
     pub(super) fn mark(&self, code: &str, headers: &mut HeaderMap) {
         let (name, value) = match self {
             Self::Json(Json::Sqs, ..) => ("x-amzn-query-error", format!("{code};Sender")),
-            Self::Eks(_) | Self::Fis(_) => ("x-amzn-errortype", code.to_owned()),
+            Self::Eks(_) | Self::Fis(_) | Self::Arc(_) => ("x-amzn-errortype", code.to_owned()),
             _ => return,
         };
         if let Ok(value) = HeaderValue::from_str(&value) {

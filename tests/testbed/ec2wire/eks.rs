@@ -49,6 +49,7 @@ async fn describe(cloud: &dyn Cloud, name: &str) -> Result<Reply, Failure> {
         false => json!({"ipFamily": "ipv4", "serviceIpv4Cidr": cluster.service_cidr}),
     };
     let answer = json!({"cluster": {
+        "arn": cluster.arn,
         "name": name,
         "status": "ACTIVE",
         "version": cluster.version,

@@ -74,7 +74,7 @@ impl Form {
 }
 
 /// Decodes `%XX` and `+` in the text of a form.
-fn decode(text: &str) -> String {
+pub(super) fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {

@@ -100,6 +100,7 @@ fn asked(call: &Call) -> String {
         Call::Json(_, _, body) => String::from_utf8_lossy(body).into_owned(),
         Call::Eks(call) => call.path.clone(),
         Call::Fis(call) => call.path.clone(),
+        Call::Arc(name) => name.clone(),
     };
     match text.char_indices().nth(SHOWN) {
         None => text,

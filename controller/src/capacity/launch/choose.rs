@@ -24,12 +24,13 @@ impl Launcher {
         let class = self.offerings.class(&claim.spec.node_class_ref.name)?;
         let catalogue = self.offerings.catalogue_of(claim, now)?;
         let (shortages, in_flight) = self.offerings.knowledge(now);
+        let settings = self.offerings.cluster().today();
         let offer = LaunchOffer {
             class: &class,
             catalogue: &catalogue,
             shortages: &shortages,
             in_flight: &in_flight,
-            settings: self.offerings.settings(),
+            settings: &settings,
             now,
         };
         Some(cloud::launch::choose(ask, &offer))

@@ -33,7 +33,7 @@ impl Offerings {
         metrics: Arc<Metrics>,
     ) {
         let name = capacity_type.as_str();
-        let region = &self.settings.region;
+        let region = &self.settings().region;
         let table = cloud::data::facts().map_or("", |facts| facts.price_region(region));
         self.tell_prices(&metrics);
         if capacity_type == CapacityType::OnDemand && !cloud::types::prices::has_pricing_api(region, isolated_network) {
@@ -51,7 +51,7 @@ impl Offerings {
                 "using embedded on-demand prices until AWS returns those of the region"
             );
         }
-        let mut schedule = Schedule::new(seed(&self.settings.cluster_name, name));
+        let mut schedule = Schedule::new(seed(&self.settings().cluster_name, name));
         loop {
             let answer = self.ask_prices(capacity_type, cluster.now()).await;
             let outcome = if answer.is_ok() { "success" } else { "failure" };

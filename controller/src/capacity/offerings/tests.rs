@@ -80,7 +80,7 @@ fn drop_reserved_removes_offerings_of_reservations() {
         offering(CapacityType::OnDemand, None),
     ];
     let kind = InstanceType { offerings, ..InstanceType::default() };
-    let mut catalogue = Catalogue { name: "default".to_owned(), types: vec![kind] };
+    let mut catalogue = Catalogue { name: "default".to_owned(), types: vec![kind], ..Catalogue::default() };
     drop_reserved(&mut catalogue);
     let left: Vec<CapacityType> = catalogue.types[0].offerings.iter().map(|one| one.capacity_type).collect();
     assert_eq!(left, [CapacityType::Spot, CapacityType::OnDemand]);

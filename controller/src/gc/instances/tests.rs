@@ -1,6 +1,6 @@
 //! Tests of the garbage collection of instances and NodeClaims.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::condition;
 use cloud::Instance;
@@ -55,14 +55,14 @@ fn decide_terminates_instances_without_a_nodeclaim() {
         ("its launch's claim has another", instance("running", 0, "kerf-1-2"), vec![elsewhere], true),
     ];
     for (what, instance, claims, ends) in rows {
-        let steps = decide(&index(&claims, &[]), &[instance], at(100));
+        let steps = decide(&index(&claims, &[]), &[instance], &BTreeSet::new(), at(100));
         assert_eq!(words(&steps).contains(&"terminate i-1".to_owned()), ends, "{what}");
     }
 }
 
 #[test]
 fn decide_deletes_the_node_of_an_orphaned_instance() {
-    let steps = decide(&index(&[], &[json!({})]), &[instance("running", 0, "old")], at(100));
+    let steps = decide(&index(&[], &[json!({})]), &[instance("running", 0, "old")], &BTreeSet::new(), at(100));
     assert_eq!(words(&steps), ["terminate i-1", "delete node node-1 (node-uid)"]);
 }
 
@@ -84,7 +84,24 @@ fn decide_deletes_nodeclaims_without_an_instance() {
         ("on its way out", leaving, vec![], vec![], false),
     ];
     for (what, claim, nodes, instances, goes) in rows {
-        let steps = decide(&index(&[claim], &nodes), &instances, at(100));
+        let steps = decide(&index(&[claim], &nodes), &instances, &BTreeSet::new(), at(100));
         assert_eq!(words(&steps).contains(&"delete claim default-1 (claim-uid)".to_owned()), goes, "{what}");
+    }
+}
+
+/// EC2 may not list the instances of an impaired zone, and a termination would only be repeated.
+#[test]
+fn decide_skips_zones_of_zonal_shifts() {
+    let orphan = instance("running", 0, "old");
+    let rows = [("us-west-2a", 0), ("us-west-2b", 1)];
+    for (zone, expected) in rows {
+        let shifted = BTreeSet::from([zone.to_owned()]);
+        assert_eq!(
+            decide(&index(&[], &[]), std::slice::from_ref(&orphan), &shifted, at(100)).len(),
+            expected,
+            "orphan, {zone}"
+        );
+        let missing = decide(&index(&[registered(0)], &[]), &[], &shifted, at(100));
+        assert_eq!(missing.len(), expected, "missing, {zone}");
     }
 }

@@ -6,7 +6,7 @@ use daemon::metrics;
 use super::buckets::{DURATIONS, STEPS};
 use super::labels::{
     ByBatcher, ByCall, ByCallOutcome, ByCapacityType, ByCapacityTypeOutcome, ByCapacityTypeSource, ByCategory,
-    ByControllerMethodProvider, ByControllerMethodProviderError, ByMessageType, ByZoneZoneId,
+    ByControllerMethodProvider, ByControllerMethodProviderError, ByMessageType, ByZoneId, ByZoneZoneId,
     ByZoneZoneIdCapacityTypeReason,
 };
 
@@ -46,6 +46,10 @@ metrics! {
     QUEUE_REACHABLE: Gauge<NoLabels> = (
         "kerf_interruption_queue_reachable",
         "1 while the interruption queue is reachable, else 0; no value without a queue"
+    );
+    ZONAL_SHIFT: Gauge<ByZoneId> = (
+        "kerf_zonal_shift_active",
+        "1 while a zonal shift of ARC excludes the zone, by zone id; no value otherwise"
     );
     PRICE_SOURCE: Gauge<ByCapacityTypeSource> = (
         "kerf_prices_source",

@@ -50,6 +50,7 @@ labels! {
     ByStepOutcome { step, outcome }
     ByTypeStatus { kind as "type", status }
     ByTypeStatusReason { kind as "type", status, reason }
+    ByZoneId { zone_id }
     ByZoneZoneId { zone, zone_id }
     ByZoneZoneIdCapacityTypeReason { zone, zone_id, capacity_type, reason }
 }

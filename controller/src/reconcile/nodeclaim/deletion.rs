@@ -5,7 +5,10 @@ use api::{NodeClaim, annotation, condition, finalizer, reason};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::{InstanceState, NodeClaimDecision, NodeClaimView, has_finalizer, name, next_look, target, write_status};
+use super::{
+    InstanceState, NodeClaimDecision, NodeClaimView, SHIFTED_LOOK, has_finalizer, name, next_look, not_terminated,
+    target, write_status,
+};
 use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
 use crate::write::writer::{Operation, Target};
@@ -62,6 +65,10 @@ fn end_instance(view: &NodeClaimView, decision: &mut NodeClaimDecision) {
     let launched = view.claim.instance_id();
     match (launched, view.instance) {
         (None, _) | (Some(_), InstanceState::Gone) => release(&view.claim, decision),
+        (Some(id), InstanceState::Shifted) => {
+            decision.steps.push(Operation::Note(not_terminated(&view.claim, id)));
+            decision.wake(SHIFTED_LOOK);
+        }
         (Some(_), InstanceState::Unknown) => decision.wake(next_look(&view.claim, view.now)),
         (Some(id), InstanceState::Alive | InstanceState::Ending) => {
             if view.instance == InstanceState::Alive {

@@ -493,6 +493,7 @@ fn deletion_removes_node_then_instance_then_finalizer() {
         ("it is on its way", json!({}), vec![leaving], InstanceState::Unknown, vec![]),
         ("EC2 was not asked", json!({}), vec![], InstanceState::Unknown, vec![]),
         ("the instance lives", json!({}), vec![], InstanceState::Alive, vec!["terminate i-1", status]),
+        ("its zone is shifted", json!({}), vec![], InstanceState::Shifted, vec!["event ZonalShiftActive"]),
         ("it is ending", json!({}), vec![], InstanceState::Ending, vec![status]),
         ("it is gone", json!({}), vec![], InstanceState::Gone, vec![release]),
         (

@@ -250,3 +250,7 @@ pub const BOOTSTRAP_FAILED: &str = "BootstrapFailed";
 pub const BOOTSTRAP_WAITING: &str = "BootstrapWaiting";
 /// Interruption, False: it was cancelled, or the instance has rebooted since.
 pub const INTERRUPTION_OVER: &str = "InterruptionOver";
+/// Event on NodePool: a zonal shift excludes one of its zones. Event on NodeClaim: its instance is not terminated during the shift.
+pub const ZONAL_SHIFT_ACTIVE: &str = "ZonalShiftActive";
+/// Event on NodePool: a zonal shift no longer excludes one of its zones.
+pub const ZONAL_SHIFT_CLEARED: &str = "ZonalShiftCleared";

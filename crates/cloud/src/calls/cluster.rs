@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// An EKS cluster: the values that a node needs to join it.
+/// An EKS cluster: its name in other services, and the values that a node needs to join it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterDescription {
+    /// ARN of the cluster.
+    pub arn: String,
     /// Kubernetes minor version, such as `1.36`.
     pub version: String,
     /// URL of the API server; empty while the cluster is being created.

@@ -9,7 +9,7 @@ use super::{
     Call, CapacityReservation, Cloud, CloudError, ClusterDescription, Filter, FleetAnswer, FleetRequest, Image,
     Instance, InstanceProfile, InstanceProfileRequest, InstanceStatus, InstanceTypeInfo, LaunchTemplate,
     LaunchTemplateRequest, OnDemandPrice, PlacementGroup, PlacementGroupQuery, QueueMessage, ReservationFilter,
-    RunInstancesProbe, SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
+    RunInstancesProbe, SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering, ZonalShift,
 };
 
 /// Hooks around the calls of a cloud. Calls are named by AWS's action names.
@@ -91,6 +91,7 @@ guarded! {
     remove_role_from_instance_profile(profile: str, role: str) -> () = "RemoveRoleFromInstanceProfile";
     delete_instance_profile(name: str) -> () = "DeleteInstanceProfile";
     cluster(name: str) -> ClusterDescription = "DescribeCluster";
+    zonal_shifts(cluster_arn: str) -> Vec<ZonalShift> = "GetManagedResource";
     queue_url(name: str) -> String = "GetQueueUrl";
     receive_messages(url: str) -> Vec<QueueMessage> = "ReceiveMessage";
     delete_messages(url: str, receipts: [String]) -> Vec<String> = "DeleteMessageBatch";

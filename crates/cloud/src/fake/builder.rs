@@ -246,6 +246,7 @@ impl Builder {
         let offerings = with_local_zones(offerings, &self.local_zones);
         let here: BTreeSet<_> = offerings.iter().map(|offering| &offering.instance_type).collect();
         let types = all.iter().filter(|(name, _)| here.contains(name)).map(|(name, info)| (name.clone(), info.clone()));
+        let arn = cluster_arn(&self.region, &self.cluster);
         let mut state = FakeState {
             types: types.collect(),
             region: self.region,
@@ -258,7 +259,8 @@ impl Builder {
             parameters: self.parameters.into_iter().collect(),
             reservations: self.reservations,
             placement_groups: self.placement_groups,
-            clusters: [(self.cluster.clone(), described(&self.kubernetes))].into(),
+            clusters: [(self.cluster.clone(), described(&arn, &self.kubernetes))].into(),
+            zonal_shifts: [(arn, Vec::new())].into(),
             ..FakeState::default()
         };
         state.profiles.roles.extend(self.roles);
@@ -367,9 +369,14 @@ fn zone_id(zone: &str, index: usize) -> String {
     format!("{short}-az{}", index + 1)
 }
 
+fn cluster_arn(region: &str, name: &str) -> String {
+    format!("arn:aws:eks:{region}:{ACCOUNT}:cluster/{name}")
+}
+
 /// Returns an EKS cluster with an empty CA certificate, which cannot verify any server.
-fn described(kubernetes: &str) -> ClusterDescription {
+fn described(arn: &str, kubernetes: &str) -> ClusterDescription {
     ClusterDescription {
+        arn: arn.to_owned(),
         version: kubernetes.to_owned(),
         endpoint: "https://0123456789ABCDEF0123456789ABCDEF.gr7.eks.invalid".to_owned(),
         ca: "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K".to_owned(),

@@ -3,7 +3,7 @@
 
 use super::FakeCloud;
 use crate::calls::{
-    CapacityReservation, ClusterDescription, InstanceProfile, InstanceStatus, OnDemandPrice, PlacementGroup,
+    CapacityReservation, ClusterDescription, InstanceProfile, InstanceStatus, OnDemandPrice, PlacementGroup, ZonalShift,
 };
 
 impl FakeCloud {
@@ -76,6 +76,16 @@ impl FakeCloud {
     /// Sets the EKS description of a cluster.
     pub fn set_cluster(&self, name: &str, cluster: ClusterDescription) {
         self.at_present().0.clusters.insert(name.to_owned(), cluster);
+    }
+
+    /// Sets the zonal shifts of an existing cluster, which is registered with ARC; `None` removes the registration.
+    pub fn set_zonal_shifts(&self, cluster: &str, shifts: Option<Vec<ZonalShift>>) {
+        let (mut state, _) = self.at_present();
+        let Some(arn) = state.clusters.get(cluster).map(|cluster| cluster.arn.clone()) else { return };
+        match shifts {
+            Some(shifts) => state.zonal_shifts.insert(arn, shifts),
+            None => state.zonal_shifts.remove(&arn),
+        };
     }
 
     /// Creates a rule that sends the future events of instances to a queue; `None` removes the rule.

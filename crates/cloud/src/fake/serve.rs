@@ -11,7 +11,7 @@ use crate::calls::{
     Call, CapacityReservation, Cloud, CloudError, ClusterDescription, ErrorKind, Filter, FleetAnswer, FleetRequest,
     Image, Instance, InstanceProfile, InstanceProfileRequest, InstanceStatus, InstanceTypeInfo, LaunchTemplate,
     LaunchTemplateRequest, OnDemandPrice, PlacementGroup, PlacementGroupQuery, QueueMessage, ReservationFilter,
-    RunInstancesProbe, SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
+    RunInstancesProbe, SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering, ZonalShift,
 };
 
 impl Cloud for FakeCloud {
@@ -184,6 +184,16 @@ impl Cloud for FakeCloud {
                 )
             };
             state.clusters.get(name).cloned().ok_or_else(missing)
+        })
+    }
+
+    fn zonal_shifts<'a>(&'a self, cluster_arn: &'a str) -> Call<'a, Vec<ZonalShift>> {
+        let call = "GetManagedResource";
+        self.call(call, Input::Name(cluster_arn.to_owned()), move |state, now| {
+            let message = || format!("Resource {cluster_arn} is not registered for zonal shift.");
+            let missing = || refuse(call, ErrorKind::NotFound, "ResourceNotFoundException", message());
+            let shifts = state.zonal_shifts.get(cluster_arn).ok_or_else(missing)?;
+            Ok(shifts.iter().filter(|shift| shift.expires.is_none_or(|end| end > now)).cloned().collect())
         })
     }
 

@@ -11,7 +11,7 @@ use super::queue::{FakeEvent, Queues, envelope};
 use crate::calls::{
     CapacityReservation, ClusterDescription, FleetAnswer, FleetRequest, Image, Instance, InstanceStatus,
     InstanceTypeInfo, LaunchTemplate, LaunchTemplateRequest, OnDemandPrice, PlacementGroup, SecurityGroup, SpotPrice,
-    Subnet, Tags, TypeOffering,
+    Subnet, Tags, TypeOffering, ZonalShift,
 };
 
 /// Time for which EC2 still describes a terminated instance.
@@ -127,6 +127,8 @@ pub(super) struct FakeState {
     pub(super) resource_names: BTreeSet<String>,
     pub(super) profiles: Profiles,
     pub(super) clusters: BTreeMap<String, ClusterDescription>,
+    /// Zonal shifts of the clusters that are registered with ARC, by ARN.
+    pub(super) zonal_shifts: BTreeMap<String, Vec<ZonalShift>>,
     pub(super) queues: Queues,
     /// Queue that receives the events of instances.
     pub(super) event_queue: Option<String>,

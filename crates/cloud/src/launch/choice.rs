@@ -97,9 +97,12 @@ fn candidates<'a>(
         }
     }
     if candidates.is_empty() {
+        let zones = offer.class.zones();
+        let shifted = zones.iter().filter(|(_, zone)| offer.shortages.is_shifted(&zone.id, offer.now));
+        let excluded: String = shifted.map(|(name, _)| format!("; a zonal shift excludes {name}")).collect();
         let message = format!(
             "none of {} instance types is available: {small} of the matching ones are too small, {fitting} have no \
-             capacity, image or subnet",
+             capacity, image or subnet{excluded}",
             offer.catalogue.types.len()
         );
         return Err(LaunchRefusal::InsufficientCapacity(message));
@@ -107,7 +110,8 @@ fn candidates<'a>(
     Ok(candidates)
 }
 
-/// Reports whether an offering, its reservation and its placement group have capacity, with current data. The catalogue may be
+/// Reports whether an offering, its reservation and its placement group have capacity, and its zone no zonal shift, with current
+/// data. The catalogue may be
 /// older.
 fn has_capacity(offer: &LaunchOffer<'_>, place: &Placement, kind: &InstanceType, offering: &Offering) -> bool {
     let reserved = offering.reservation.as_ref();
@@ -117,7 +121,8 @@ fn has_capacity(offer: &LaunchOffer<'_>, place: &Placement, kind: &InstanceType,
         let place = GroupPlace { group, partition: place.partition };
         offer.shortages.holds_placed(capacity_type, name, zone, place, offer.now)
     };
-    let unavailable = offer.shortages.holds(capacity_type, name, zone, offer.now);
+    let shifted = offering.labels.get(label::ZONE_ID).is_some_and(|id| offer.shortages.is_shifted(id, offer.now));
+    let unavailable = shifted || offer.shortages.holds(capacity_type, name, zone, offer.now);
     !unavailable && !reserved.is_some_and(used_up) && !place.group_id.as_ref().is_some_and(full)
 }
 

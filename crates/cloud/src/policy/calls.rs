@@ -88,6 +88,12 @@ pub const CALLS: &[Need] = &[
     ),
     need("delete_instance_profile", "DeleteInstanceProfile", &["iam:DeleteInstanceProfile"], PROFILE),
     need("cluster", "DescribeCluster", &["eks:DescribeCluster"], &["AllowAPIServerEndpointDiscovery"]),
+    need(
+        "zonal_shifts",
+        "GetManagedResource",
+        &["arc-zonal-shift:GetManagedResource"],
+        &["AllowZonalShiftStatusReadOnly"],
+    ),
     need("queue_url", "GetQueueUrl", &["sqs:GetQueueUrl"], QUEUE),
     need("receive_messages", "ReceiveMessage", &["sqs:ReceiveMessage"], QUEUE),
     // The batch call has no IAM action of its own.

@@ -150,6 +150,17 @@ pub const STATEMENTS: &[Statement] = &[
         resources: &["arn:${PARTITION}:sqs:${REGION}:${ACCOUNT}:${QUEUE}"],
         conditions: &[],
     },
+    // ARC has ARNs only for load balancers; a key of the request identifies the cluster.
+    Statement {
+        policy: Policy::ZonalShift,
+        sid: "AllowZonalShiftStatusReadOnly",
+        actions: &["arc-zonal-shift:GetManagedResource"],
+        resources: &["*"],
+        conditions: &[equals(
+            "arc-zonal-shift:ResourceIdentifier",
+            &["arn:${PARTITION}:eks:${REGION}:${ACCOUNT}:cluster/${CLUSTER}"],
+        )],
+    },
     Statement {
         policy: Policy::ResourceDiscovery,
         sid: "AllowRegionalReadActions",

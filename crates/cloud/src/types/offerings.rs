@@ -30,6 +30,8 @@ pub enum Unavailable {
     NoImage,
     /// The price is unknown.
     NoPrice,
+    /// A zonal shift moves traffic away from the zone.
+    ZonalShift,
     /// EC2 recently reported insufficient capacity.
     OutOfStock,
     /// No subnet of the EC2NodeClass has a free address in the zone.
@@ -42,6 +44,7 @@ impl fmt::Display for Unavailable {
             Self::Unfit(unfit) => return unfit.fmt(out),
             Self::NoImage => "no image of the EC2NodeClass for it",
             Self::NoPrice => "price is unknown",
+            Self::ZonalShift => "zonal shift away from the zone",
             Self::OutOfStock => "recent insufficient capacity",
             Self::NoAddresses => "no free IP address in the subnets",
         })
@@ -149,7 +152,13 @@ impl OfferingSource {
                 (!free).then_some(Unavailable::NoAddresses)
             };
             // Reasons that a price cannot resolve come first.
-            let rest = || out_of_stock().or_else(full).or_else(|| price.is_none().then_some(Unavailable::NoPrice));
+            let shifted = || shortages.is_shifted(&place.id, now).then_some(Unavailable::ZonalShift);
+            let rest = || {
+                shifted()
+                    .or_else(out_of_stock)
+                    .or_else(full)
+                    .or_else(|| price.is_none().then_some(Unavailable::NoPrice))
+            };
             let obstacle = common.cloned().or_else(rest);
             Quote { zone: zone.clone(), zone_id: place.id.clone(), capacity_type, price, obstacle }
         };

@@ -13,7 +13,7 @@ use crate::unavailable_offerings::UnavailableOfferings;
 /// Adds the reservations of an EC2NodeClass to its catalogue.
 ///
 /// A reservation is unavailable if it is exhausted or ends soon. A reservation is also unavailable if its type is incompatible
-/// with the EC2NodeClass, or if its zone has no free address. Unavailable reservations remain in the catalogue so that reports
+/// with the EC2NodeClass, or if its zone has no free address or a zonal shift. Unavailable reservations remain in the catalogue so that reports
 /// can explain them.
 pub fn add_reservations(
     catalogue: &mut Catalogue,
@@ -28,12 +28,13 @@ pub fn add_reservations(
         let kind = catalogue.types.iter_mut().find(|kind| kind.name == reservation.instance_type);
         let Some((kind, zone)) = kind.zip(zones.get(&reservation.zone)) else { continue };
         let addresses = zone.subnets.iter().any(|subnet| !source.shortages.holds_subnet(subnet, now));
+        let shifted = source.shortages.is_shifted(&zone.id, now);
         let runs = fits(&kind.name) && class.image_for(&kind.labels).is_some();
         kind.offerings.push(Offering {
             zone: reservation.zone.clone(),
             capacity_type: CapacityType::Reserved,
             price: MicroDollars(0),
-            available: runs && addresses && has_capacity(reservation, source.shortages, now),
+            available: runs && addresses && !shifted && has_capacity(reservation, source.shortages, now),
             labels: labels(reservation, &zone.id),
             reservation: Some(Reservation { id: reservation.id.clone(), remaining: reservation.available }),
         });

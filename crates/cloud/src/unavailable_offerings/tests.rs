@@ -176,3 +176,52 @@ fn priced_adds_a_premium_that_fades() {
     off.interrupted(pool(), at(0));
     assert_eq!((price(&off), holds(&off, 1)), (100_000, true));
 }
+
+fn shift(zone_id: &str, expires: Option<i64>, applied: bool) -> ZonalShift {
+    ZonalShift { zone_id: zone_id.to_owned(), expires: expires.map(at), applied }
+}
+
+#[test]
+fn is_shifted_until_the_end_of_the_last_applied_shift() {
+    let mut unavailable = UnavailableOfferings::default();
+    let shifts = [
+        shift("az1", Some(100), true),
+        shift("az1", Some(200), true),
+        shift("az2", Some(200), false),
+        shift("az3", Some(0), true),
+        shift("az4", None, true),
+        shift("az4", Some(50), true),
+    ];
+    unavailable.set_shifts(&shifts, at(0));
+    let zones = |unavailable: &UnavailableOfferings, seconds| Vec::from_iter(unavailable.shifted_zones(at(seconds)));
+    assert_eq!(zones(&unavailable, 199), ["az1", "az4"]);
+    assert_eq!(zones(&unavailable, 200), ["az4"]);
+    assert!(unavailable.is_shifted("az1", at(199)) && !unavailable.is_shifted("az1", at(200)));
+    assert!(!unavailable.is_shifted("az2", at(0)) && unavailable.is_shifted("az4", at(1_000_000)));
+    assert_eq!(unavailable.next_expiry(), Some(at(200)));
+}
+
+/// Catalogues are made anew exactly when zones change.
+#[test]
+fn sequence_changes_when_shifted_zones_change() {
+    let mut unavailable = UnavailableOfferings::default();
+    let mut sequence = unavailable.sequence();
+    let mut changes = |unavailable: &UnavailableOfferings| {
+        let before = std::mem::replace(&mut sequence, unavailable.sequence());
+        before != sequence
+    };
+    let rows: [(&[ZonalShift], bool); 5] = [
+        (&[], false),
+        (&[shift("az1", Some(100), true)], true),
+        (&[shift("az1", Some(200), true)], false),
+        (&[shift("az2", Some(200), true)], true),
+        (&[shift("az2", Some(200), false)], true),
+    ];
+    for (shifts, changed) in rows {
+        unavailable.set_shifts(shifts, at(0));
+        assert_eq!(changes(&unavailable), changed, "{shifts:?}");
+    }
+    unavailable.set_shifts(&[shift("az1", Some(100), true)], at(0));
+    assert!(changes(&unavailable) && !unavailable.expire(at(99)) && unavailable.expire(at(100)));
+    assert!(changes(&unavailable));
+}

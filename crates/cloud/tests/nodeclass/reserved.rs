@@ -175,7 +175,11 @@ async fn add_reservations_adds_offerings_to_the_catalogue() {
     shortages.mark(Scope::Reservation("cr-6".to_owned()), now());
     let source = Source { infos: &[info], facts, offerings: &market, shortages: &shortages, images: &resolved.images };
     let offers = |sizes: &ClassSettings| {
-        let mut catalogue = planner::Catalogue { name: "default".to_owned(), types: vec![kind.clone()] };
+        let mut catalogue = planner::Catalogue {
+            name: "default".to_owned(),
+            types: vec![kind.clone()],
+            ..planner::Catalogue::default()
+        };
         add_reservations(&mut catalogue, &resolved, sizes, &source, now());
         catalogue.types.remove(0).offerings
     };
@@ -193,6 +197,14 @@ async fn add_reservations_adds_offerings_to_the_catalogue() {
         offers(&unknown).iter().all(|offering| !offering.available),
         "a type that cannot stand in the class's group"
     );
+    let mut shifted = UnavailableOfferings::default();
+    let shift = cloud::ZonalShift { zone_id: "usw2-az1".to_owned(), expires: None, applied: true };
+    shifted.set_shifts(&[shift], now());
+    let mut catalogue = planner::Catalogue { types: vec![kind.clone()], ..planner::Catalogue::default() };
+    let sizes = ClassSettings::from_resolved(&class, &resolved).unwrap();
+    add_reservations(&mut catalogue, &resolved, &sizes, &Source { shortages: &shifted, ..source }, now());
+    let offerings_of_shift = &catalogue.types[0].offerings;
+    assert!(!offerings_of_shift.is_empty() && offerings_of_shift.iter().all(|offering| !offering.available));
     let labels = json!(offerings[0].labels);
     let expected = json!({
         "topology.k8s.aws/zone-id": "usw2-az1",

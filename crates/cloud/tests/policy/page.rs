@@ -28,7 +28,7 @@ its rules. Use this page for other tools.
 
 const USE: &str = r#"
     export CLUSTER=prod REGION=us-west-2 ACCOUNT=123456789012 PARTITION=aws NODE_ROLE=KarpenterNodeRole-prod QUEUE=prod
-    for part in NodeLifecycle IAMIntegration EKSIntegration Interruption ResourceDiscovery; do
+    for part in NodeLifecycle IAMIntegration EKSIntegration Interruption ZonalShift ResourceDiscovery; do
       name="KarpenterController${part}Policy"
       awk -v name="$name" '/^## /{on = index($0, name)} /^```$/{code = 0} on && code; /^```json/{code = 1}' docs/iam.md |
         envsubst > "$name.json"
@@ -42,8 +42,9 @@ Set all variables, also for parts that you leave out: `envsubst` replaces a miss
 | part | needed when |
 |---|---|
 | Interruption | `INTERRUPTION_QUEUE` is set; agents receive spot notices without a queue |
+| ZonalShift | `ENABLE_ZONAL_SHIFT` is set |
 | IAMIntegration, all but AllowPassingInstanceRole | an EC2NodeClass has `role`, and `ISOLATED_VPC` is not set |
-| EKSIntegration | one of `CLUSTER_ENDPOINT`, `CLUSTER_CA_BUNDLE` and `CLUSTER_CIDR` is not set, or `EKS_CONTROL_PLANE` is |
+| EKSIntegration | one of `CLUSTER_ENDPOINT`, `CLUSTER_CA_BUNDLE` and `CLUSTER_CIDR` is not set, or `EKS_CONTROL_PLANE` or `ENABLE_ZONAL_SHIFT` is |
 | AllowPricingReadActions | the Pricing API can be reached; else built-in prices are used ([types.md](types.md)) |
 | ssm:GetParameter on a parameter of your own | `amiSelectorTerms` has an `ssmParameter` outside `/aws/service/` |
 | iam:PassRole on further roles | classes name several roles |
@@ -54,7 +55,7 @@ Set all variables, also for parts that you leave out: `envsubst` replaces a miss
 
 Karpenter's policies work, except that instances of one CreateFleet call get the tag `kerf.sh/nodeclaim-uid` later. Add this key to
 `aws:TagKeys` in AllowScopedResourceTagging; until then Kerf logs the refusal and retries. Otherwise the policies of this page are
-tighter: resources of a launch must belong to the account, instance profiles have the path of the cluster, and zonal shifts have none.
+tighter: resources of a launch must belong to the account, and instance profiles have the path of the cluster.
 "#;
 
 pub(super) fn page() -> String {

@@ -83,7 +83,11 @@ fn node_policy(policy: &NodePolicy) -> String {
 /// text.
 fn managed(policy: Policy) -> String {
     let name = policy.name();
-    let condition = if policy == Policy::Interruption { "    Condition: WithQueue\n" } else { "" };
+    let condition = match policy {
+        Policy::Interruption => "    Condition: WithQueue\n",
+        Policy::ZonalShift => "    Condition: WithZonalShift\n",
+        _ => "",
+    };
     let document = indented(&substituted(&pretty(&json!(policy.document()))), 8);
     format!(
         "  {name}:\n    Type: AWS::IAM::ManagedPolicy\n{condition}    Properties:\n      \
@@ -150,6 +154,7 @@ fn locals() -> String {
         let name = policy.name();
         let line = match policy {
             Policy::Interruption => format!("    var.interruption_queue ? \"{name}\" : \"\",\n"),
+            Policy::ZonalShift => format!("    var.zonal_shift ? \"{name}\" : \"\",\n"),
             _ => format!("    \"{name}\",\n"),
         };
         text.push_str(&line);

@@ -32,7 +32,8 @@ pub struct Bootstrap {
     pub cluster_endpoint: String,
     /// CA bundle of the cluster: base64 of PEM.
     pub cluster_ca: String,
-    /// Service CIDR, IPv4 or IPv6; needed only for Amazon Linux 2023.
+    /// Service CIDR, IPv4 or IPv6; needed for Amazon Linux 2023, and for Amazon Linux 2 in an IPv6 cluster without an address of
+    /// cluster DNS.
     pub cluster_cidr: String,
     /// Labels of the NodeClaim and its capacity type. Labels in Kubernetes' restricted domains are omitted in the output:
     /// kubelet may not set them, and the controller adds them to the Node at registration.
@@ -41,7 +42,7 @@ pub struct Bootstrap {
     pub taints: Vec<Taint>,
     /// Maximum number of pods for kubelet. The default is `kubelet.max_pods`, and without it the image's default.
     pub max_pods: Option<u32>,
-    /// Addresses of the cluster's DNS service if the class has none; if empty, the instance chooses.
+    /// Addresses of cluster DNS, used unless the class has its own; if empty, the instance chooses.
     pub cluster_dns: Vec<String>,
     /// `spec.kubelet` of the class.
     pub kubelet: KubeletConfiguration,
@@ -142,6 +143,12 @@ impl Bootstrap {
     fn dns(&self) -> &[String] {
         let own = self.kubelet.cluster_dns.as_deref().filter(|addresses| !addresses.is_empty());
         own.unwrap_or(&self.cluster_dns)
+    }
+
+    /// Reports whether the cluster uses IPv6: by its DNS address, else by its service CIDR, else by the DNS address of the class.
+    fn is_ipv6(&self) -> bool {
+        let cidr = Some(&self.cluster_cidr).filter(|cidr| !cidr.is_empty());
+        self.cluster_dns.first().or(cidr).or(self.dns().first()).is_some_and(|address| address.contains(':'))
     }
 
     fn user_text(&self) -> &str {

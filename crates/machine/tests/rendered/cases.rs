@@ -88,6 +88,7 @@ fn rows() -> Vec<(AmiFamily, &'static str, Bootstrap, &'static [&'static str])> 
     use AmiFamily::{Al2, Al2023, Bottlerocket, Custom, Windows2019, Windows2022, Windows2025};
     let kubelet = || Bootstrap { max_pods: None, kubelet: whole_kubelet(), ..input() };
     let ipv6 = || Bootstrap { cluster_cidr: "fd00:10::/108".into(), cluster_dns: vec!["fd00:10::a".into()], ..input() };
+    let ipv6_bare = || Bootstrap { cluster_dns: Vec::new(), ..ipv6() };
     let bare = || Bootstrap { max_pods: None, cluster_dns: Vec::new(), taints: Vec::new(), ..input() };
     let strange = "[settings.kubernetes]\nmaxpods = 3\nquantum-mode = true\n[network]\na = 1\n";
     let tainted = "[settings.kubernetes.node-taints]\ndedicated = [\"gpu:NoSchedule\"]\nmine = [\"yes:NoExecute\"]\n";
@@ -100,6 +101,7 @@ fn rows() -> Vec<(AmiFamily, &'static str, Bootstrap, &'static [&'static str])> 
         (Al2, "parts-keep-their-headers", with(PARTS), &[]),
         (Al2, "the-kubelet-block", kubelet(), &[]),
         (Al2, "ipv6", ipv6(), &[]),
+        (Al2, "ipv6-without-a-dns-address", ipv6_bare(), &[]),
         (Al2, "disks-as-one-array", Bootstrap { raid0: true, ..input() }, &[]),
         (Al2, "quotes-are-escaped", quoted.clone(), &[]),
         (Al2023, "nothing-but-the-cluster", bare(), &[]),
@@ -108,10 +110,13 @@ fn rows() -> Vec<(AmiFamily, &'static str, Bootstrap, &'static [&'static str])> 
         (Al2023, "a-nodeconfig-goes-first", with(NODE_CONFIG), &[]),
         (Al2023, "the-kubelet-block", kubelet(), &[]),
         (Al2023, "ipv6", ipv6(), &[]),
+        (Al2023, "ipv6-without-a-dns-address", ipv6_bare(), &[]),
         (Al2023, "unregistered-is-there-once", registered, &[]),
         (Al2023, "the-agent-is-a-part", agent("gates: {csiDrivers: [ebs.csi.aws.com]}\n", SCRIPT), &[]),
         (Al2023, "an-agent-without-settings-needs-no-part", agent(" ", SCRIPT), &[]),
         (Bottlerocket, "nothing-but-the-cluster", bare(), &[]),
+        (Bottlerocket, "ipv6", ipv6(), &[]),
+        (Bottlerocket, "ipv6-without-a-dns-address", ipv6_bare(), &[]),
         (Bottlerocket, "settings-are-merged", with(SETTINGS), &[]),
         (
             Bottlerocket,
@@ -152,6 +157,7 @@ fn rows() -> Vec<(AmiFamily, &'static str, Bootstrap, &'static [&'static str])> 
         (Windows2019, "nothing-but-the-cluster", bare(), &[]),
         (Windows2022, "commands-go-first", with("Write-Host 'hi'\n"), &[]),
         (Windows2022, "a-block-of-the-users-own", with(own_block), &[]),
+        (Windows2025, "the-dns-address-of-the-cluster", input(), &[]),
         (Windows2025, "the-kubelet-block", kubelet(), &[]),
         (Windows2025, "quotes-are-escaped", quoted, &[]),
         (Custom, "verbatim", with("#!/bin/sh\r\nexec join --token x\r\n"), &[]),

@@ -1,6 +1,6 @@
 //! Catalogue of one EC2NodeClass: instance types with their offerings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +37,9 @@ pub struct Catalogue {
     pub name: String,
     /// Instance types, sorted by name.
     pub types: Vec<InstanceType>,
+    /// Names of zones that a zonal shift excludes; their offerings are unavailable. Named in reasons.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub shifted_zones: BTreeSet<String>,
 }
 
 /// Instance type under one EC2NodeClass.

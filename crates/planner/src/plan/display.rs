@@ -92,11 +92,7 @@ impl Display for TypesMismatch {
         });
         let labels = self.labels.iter().map(|miss| (miss.types, miss.to_string()));
         let mut parts: Vec<(usize, String)> = small.chain(labels).collect();
-        let unpriced = match self.unpriced {
-            0 => String::new(),
-            count => format!(" (the price of {count} is unknown: set it with a NodeOverlay)"),
-        };
-        parts.push((self.unavailable, format!("are unavailable{unpriced}")));
+        parts.push((self.unavailable, format!("are unavailable{}", self.obstacles())));
         parts.retain(|(count, _)| *count > 0);
         for (position, (count, what)) in parts.iter().enumerate() {
             match position {
@@ -114,6 +110,20 @@ impl Display for TypesMismatch {
             out.write_str("; the pod requests a million CPUs or more: did you mean m instead of M?")?;
         }
         Ok(())
+    }
+}
+
+impl TypesMismatch {
+    /// Returns the known reasons of unavailable types, in parentheses.
+    fn obstacles(&self) -> String {
+        let unpriced = match self.unpriced {
+            0 => None,
+            count => Some(format!("the price of {count} is unknown: set it with a NodeOverlay")),
+        };
+        let shifted =
+            self.shifted.iter().map(|(zone, count)| format!("a zonal shift excludes zone {zone} for {count}"));
+        let all: Vec<String> = unpriced.into_iter().chain(shifted).collect();
+        if all.is_empty() { String::new() } else { format!(" ({})", all.join(", ")) }
     }
 }
 

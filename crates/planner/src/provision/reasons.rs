@@ -214,6 +214,8 @@ fn types_mismatch(solver: &mut Solver<'_>, pool_template: usize, alternative: us
     let priceless = |offer: &crate::Offer<'_>| {
         offer.offerings(&filter.requirements).next().is_none() && offer.unpriced(&filter.requirements).next().is_some()
     };
+    let shifted_zones = problem.snapshot.catalogues.get(own.pool.catalogue).map(|catalogue| &catalogue.shifted_zones);
+    let mut shifted: BTreeMap<String, usize> = BTreeMap::new();
     let mut labels = filter.labels.clone();
     for (candidate, unsold) in &filter.suitable {
         match (lacking(demand, &own.candidates[*candidate]), unsold) {
@@ -227,7 +229,14 @@ fn types_mismatch(solver: &mut Solver<'_>, pool_template: usize, alternative: us
             (None, Some(key)) => *labels.entry(key.clone()).or_default() += 1,
             (None, None) => {
                 unavailable += 1;
-                unpriced += usize::from(priceless(&own.candidates[*candidate].offer));
+                let offer = &own.candidates[*candidate].offer;
+                unpriced += usize::from(priceless(offer));
+                for zone in shifted_zones.into_iter().flatten() {
+                    let has_offering = offer.offerings(&filter.requirements).any(|offering| offering.zone == *zone);
+                    if has_offering {
+                        *shifted.entry(zone.clone()).or_default() += 1;
+                    }
+                }
             }
         }
     }
@@ -252,6 +261,7 @@ fn types_mismatch(solver: &mut Solver<'_>, pool_template: usize, alternative: us
         shortfalls,
         unavailable,
         unpriced,
+        shifted,
         reliefs,
         suspicious_cpu: demand.shape.requests.get(crate::Resources::CPU) >= 1_000_000_000,
     }

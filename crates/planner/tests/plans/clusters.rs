@@ -234,7 +234,11 @@ pub fn well_known() -> BTreeSet<String> {
 
 fn catalogue(types: Vec<InstanceType>) -> Arc<Catalogue> {
     let name = |(position, kind)| InstanceType { name: format!("type-{position:03}"), ..kind };
-    Arc::new(Catalogue { name: "default".to_owned(), types: types.into_iter().enumerate().map(name).collect() })
+    Arc::new(Catalogue {
+        name: "default".to_owned(),
+        types: types.into_iter().enumerate().map(name).collect(),
+        ..Catalogue::default()
+    })
 }
 
 pub fn named(pools: Vec<Pool>) -> Vec<Pool> {

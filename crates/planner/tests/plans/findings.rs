@@ -114,7 +114,7 @@ fn example() -> (Snapshot, Plan) {
     let snapshot = Snapshot {
         policy: Policy { well_known: well_known.into(), ..Policy::default() },
         pools: vec![Pool { name: "pool".to_owned(), ..Pool::default() }],
-        catalogues: vec![Arc::new(Catalogue { name: "class".to_owned(), types })],
+        catalogues: vec![Arc::new(Catalogue { name: "class".to_owned(), types, ..Catalogue::default() })],
         nodes: vec![node("a"), node("b")],
         shapes: shapes(),
         pods: pods.map(|(shape, number)| pod(shape, number)).into(),

@@ -65,7 +65,11 @@ fn cluster() -> Snapshot {
     Snapshot {
         now: Millis(1_000_000),
         pools: vec![pool],
-        catalogues: vec![Arc::new(Catalogue { name: "default".to_owned(), types: vec![large, small] })],
+        catalogues: vec![Arc::new(Catalogue {
+            name: "default".to_owned(),
+            types: vec![large, small],
+            ..Catalogue::default()
+        })],
         nodes: nodes.map(Arc::new).into(),
         ..Snapshot::default()
     }

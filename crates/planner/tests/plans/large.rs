@@ -42,7 +42,7 @@ pub fn large(pods: usize, types: usize) -> Snapshot {
     let mut snapshot = Snapshot {
         now: Millis(NOW),
         policy: Policy { well_known: well_known(), ..Policy::default() },
-        catalogues: vec![Arc::new(Catalogue { name: "default".to_owned(), types: all })],
+        catalogues: vec![Arc::new(Catalogue { name: "default".to_owned(), types: all, ..Catalogue::default() })],
         pools: named(vec![Pool::default()]),
         shapes: vec![shape(250, 512), shape(500, 1024), shape(1000, 4096), shape(1500, 1024), shape(3000, 9000)],
         ..Snapshot::default()

@@ -71,7 +71,7 @@ fn example() -> Snapshot {
     Snapshot {
         policy: Policy { well_known: well_known.into(), least_spot_types: 0, ..Policy::default() },
         pools: vec![Pool { name: "pool".to_owned(), ..Pool::default() }],
-        catalogues: vec![Arc::new(Catalogue { name: "class".to_owned(), types: vec![kind()] })],
+        catalogues: vec![Arc::new(Catalogue { name: "class".to_owned(), types: vec![kind()], ..Catalogue::default() })],
         nodes: vec![Arc::new(od), Arc::new(Node { allocatable: Resources::default(), ..node("spot", "spot") })],
         shapes: vec![shape],
         pods: (0..6).map(pod).collect(),

@@ -187,7 +187,7 @@ fn reserved(id: &str, remaining: u32) -> Offering {
 pub fn catalogue() -> Catalogue {
     let mut types = vec![kind("m7i.2xlarge", 8), kind("m7i.large", 2), kind("m7i.xlarge", 4)];
     types[0].offerings.extend([reserved("cr-1", 5), reserved("cr-2", 1)]);
-    Catalogue { name: "default".to_owned(), types }
+    Catalogue { name: "default".to_owned(), types, ..Catalogue::default() }
 }
 
 /// Returns a ready NodePool with EC2NodeClass `default`, with changes merged into its spec.

@@ -43,7 +43,7 @@ pub(super) fn catalogue(dice: &mut Dice, kinds: Kinds) -> Catalogue {
         }
     }
     types.sort_by(|one, other| one.name.cmp(&other.name));
-    Catalogue { name: CLASS.to_owned(), types }
+    Catalogue { name: CLASS.to_owned(), types, ..Catalogue::default() }
 }
 
 fn instance_type(dice: &mut Dice, kinds: Kinds, family: &Family, size: &str, cpus: i64) -> InstanceType {

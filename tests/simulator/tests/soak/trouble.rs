@@ -1,5 +1,6 @@
 //! Runs of the controller with random faults: calls are slow, refused or never answered.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -150,7 +151,7 @@ async fn collect(cluster: Arc<Cluster>, offerings: Arc<Offerings>, writer: Write
     loop {
         tokio::time::sleep(Duration::from_secs(10)).await;
         let Ok(instances) = offerings.own_instances().await else { continue };
-        for step in cluster.read(|index| instances::decide(index, &instances, cluster.now())) {
+        for step in cluster.read(|index| instances::decide(index, &instances, &BTreeSet::new(), cluster.now())) {
             // A failed step is decided again in the next round.
             let _ = writer.run(step).await;
         }

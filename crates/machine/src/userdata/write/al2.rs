@@ -1,7 +1,5 @@
 //! Amazon Linux 2: the user's own content first, then a script that calls the image's `/etc/eks/bootstrap.sh`.
 
-use std::net::Ipv6Addr;
-
 use api::nodeclass::AmiFamily;
 
 use super::{Bootstrap, Document, RenderError, arguments, multipart};
@@ -27,15 +25,20 @@ fn script(input: &Bootstrap) -> String {
         format!("--apiserver-endpoint {}", quoted(&input.cluster_endpoint)),
         format!("--b64-cluster-ca {}", quoted(&input.cluster_ca)),
     ];
-    if let Some(address) = input.dns().first() {
-        let is_ipv6 = address.parse::<Ipv6Addr>().is_ok();
-        words.extend(is_ipv6.then(|| "--ip-family ipv6".to_owned()));
-        words.push(format!("--dns-cluster-ip {}", quoted(address)));
-    }
+    words.extend(network(input));
     words.extend(input.pods().map(|_| "--use-max-pods false".to_owned()));
     words.push(format!("--kubelet-extra-args {}", quoted(&arguments::kubelet_arguments(input))));
     words.extend(input.raid0.then(|| "--local-disks raid0".to_owned()));
     format!("{HEAD}{}\n", words.join(" \\\n"))
+}
+
+/// Returns the arguments for cluster DNS. The script computes the address in an IPv6 cluster only from the service CIDR.
+fn network(input: &Bootstrap) -> Vec<String> {
+    let is_ipv6 = input.is_ipv6();
+    let address = input.dns().first().map(|address| format!("--dns-cluster-ip {}", quoted(address)));
+    let range = || is_ipv6.then(|| format!("--service-ipv6-cidr {}", quoted(&input.cluster_cidr)));
+    let family = is_ipv6.then(|| "--ip-family ipv6".to_owned());
+    family.into_iter().chain(address.or_else(range)).collect()
 }
 
 /// Quotes any text as one shell word.
