@@ -32,6 +32,7 @@ pub use builder::{Builder, IMAGE_VERSION, own_image};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use faults::{Fault, Input, Logged};
 pub use filter::{ACCOUNT, AMAZON};
+pub use serve::{KARPENTER_POLICIES, karpenter_policies};
 pub use state::{CapacityOutage, FakeInstance, Pool, Timing};
 
 use events::FakeEvent;
@@ -277,7 +278,7 @@ impl FakeCloud {
         serve: impl FnOnce(&mut FakeState, Timestamp) -> Result<T, CloudError>,
     ) -> Result<T, CloudError> {
         let (mut state, now) = self.at_present();
-        let fault = state.script.strike(call);
+        let fault = state.script.strike(call).or_else(|| serve::refusal(&state, call, &input));
         state.log.push(Logged { call, at: now, input, fault: fault.clone() });
         let before = state.changes;
         let answer = match fault {

@@ -6,6 +6,7 @@ use crate::calls::{
     CapacityReservation, ClusterDescription, Image, InstanceProfile, InstanceStatus, OnDemandPrice, PlacementGroup,
     Tags,
 };
+use crate::policy::evaluation::PolicySet;
 
 impl FakeCloud {
     /// Sets one on-demand price, in millionths of a dollar per hour; `None` removes the type from the price list.
@@ -69,6 +70,12 @@ impl FakeCloud {
         let (state, _) = self.at_present();
         let below = state.parameters.iter().filter(|(name, _)| name.starts_with(&folder));
         below.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// Lets these policies of the controller's role authorize every call; `None` allows all calls. A refused call is in the log
+    /// with the fault `Unauthorized`.
+    pub fn set_policies(&self, policies: Option<PolicySet>) {
+        self.at_present().0.policies = policies;
     }
 
     /// Creates a role, so that instance profiles can use it.
