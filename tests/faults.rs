@@ -34,5 +34,7 @@ mod placement;
 mod queue;
 #[path = "faults/rights.rs"]
 mod rights;
+#[path = "faults/stock_policies.rs"]
+mod stock_policies;
 #[path = "faults/surge.rs"]
 mod surge;

@@ -119,7 +119,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     tasks.spawn(run_for_ever(GarbageCollection::default(), context.clone()));
     tasks.spawn(run_for_ever(DriftDetection, context.clone()));
     tasks.spawn(run_for_ever(ProfileCollection::default(), context.clone()));
-    tasks.spawn(run_for_ever(Tagging, context));
+    tasks.spawn(run_for_ever(Tagging::default(), context));
     let sources = NoticeSources { cluster: &cluster, offerings: &offerings, notices: &notices, metrics: &metrics };
     listen(&settings, &sources, &mut tasks);
     tasks.spawn(Arc::new(Reconciler::new(shared, writer, launcher, disruptor)).run());
