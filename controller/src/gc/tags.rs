@@ -69,13 +69,13 @@ impl PeriodicTask for Tagging {
             let missing = missing_tags(&claim, instance, &offerings.settings().cluster_name);
             let (allowed, left_out) = self.denied.split(missing, cluster.now());
             is_blocked &= allowed.is_empty() && !is_done(&left_out);
-            let result = tag(writer, &claim, &instance.id, Tagged { allowed, left_out }).await;
-            match result {
-                Ok(result) if !result.denied.is_empty() => {
+            let mut denied = left_out.clone();
+            match tag(writer, &claim, &instance.id, Tagged { allowed, left_out }).await {
+                Ok(result) => {
                     self.denied.learn(&result, cluster.now());
-                    report(cluster, &claim, &result.denied);
+                    denied.extend(result.denied);
+                    report(cluster, &claim, &denied);
                 }
-                Ok(_) => {}
                 Err(error) => {
                     let (name, error) =
                         (claim.metadata.name.as_deref().unwrap_or_default(), daemon::error::chain(&error));
@@ -95,9 +95,14 @@ impl DeniedTags {
 
     /// Stores denied tags until their next attempt. If all tags are denied, CreateTags itself may be.
     fn learn(&mut self, result: &TagResult, now: Timestamp) {
+        if result.denied.is_empty() {
+            return;
+        }
         let wait = if result.written.is_empty() && !is_done(&result.denied) { EARLY_RETRY } else { RETRY };
         let retry = now.saturating_add(wait).unwrap_or(now);
-        self.0.extend(result.denied.keys().map(|key| (key.clone(), retry)));
+        let keys: Vec<&str> = result.denied.keys().map(String::as_str).collect();
+        tracing::warn!(reason = keys.join(", "), "IAM policies deny tags of instances, left out");
+        self.0.extend(keys.into_iter().map(|key| (key.to_owned(), retry)));
     }
 }
 
@@ -159,12 +164,13 @@ async fn create_tags(writer: &Writer, id: &str, tags: &Tags) -> Result<bool, Wri
     Ok(written)
 }
 
-/// Reports denied tags in the log, and as an event of the EC2NodeClass.
+/// Publishes denied tags as an event of the EC2NodeClass. An equal event is sent once.
 fn report(cluster: &Cluster, claim: &NodeClaim, denied: &Tags) {
+    if denied.is_empty() {
+        return;
+    }
     let keys: Vec<&str> = denied.keys().map(String::as_str).collect();
     let keys = keys.join(", ");
-    let name = claim.metadata.name.as_deref().unwrap_or_default();
-    tracing::warn!(nodeclaim = name, reason = keys.as_str(), "IAM policies deny tags of an instance, left out");
     let class = cluster.read(|index| index.classes.get(&claim.spec.node_class_ref.name).cloned());
     if let Some(class) = class {
         let message = format!(
