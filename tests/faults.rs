@@ -36,5 +36,7 @@ mod queue;
 mod rights;
 #[path = "faults/scrape.rs"]
 mod scrape;
+#[path = "faults/stock_policies.rs"]
+mod stock_policies;
 #[path = "faults/surge.rs"]
 mod surge;

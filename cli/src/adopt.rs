@@ -1,6 +1,8 @@
 //! `kerf adopt --check`: changes on takeover from Karpenter, computed from the objects of a cluster. Nothing is written to the
 //! cluster.
 
+mod disruption;
+mod iam;
 mod ineffective;
 mod pools;
 mod programs;
@@ -9,17 +11,35 @@ mod report;
 use std::io::Read;
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::failure::Failure;
 use crate::input::{self, InputErrors, Place};
 
+pub use iam::{RolePolicies, read_policies};
 pub use report::{Finding, Report, Severity};
 
-/// Checks the objects in files and folders, and in standard input for `-`, in the format of `kubectl get -o yaml`.
+/// Commands that write the policies of the controller's role into a file.
+pub const IAM_COMMANDS: &str = r#"Commands that write the IAM policies of the controller's role into a file:
+  ROLE=KarpenterControllerRole-CLUSTER
+  for arn in $(aws iam list-attached-role-policies --role-name "$ROLE" \
+      --query 'AttachedPolicies[].PolicyArn' --output text); do
+    version=$(aws iam get-policy --policy-arn "$arn" \
+      --query Policy.DefaultVersionId --output text)
+    aws iam get-policy-version --policy-arn "$arn" --version-id "$version" --output json
+  done > policies.json
+  for name in $(aws iam list-role-policies --role-name "$ROLE" \
+      --query 'PolicyNames[]' --output text); do
+    aws iam get-role-policy --role-name "$ROLE" --policy-name "$name" --output json
+  done >> policies.json
+  kerf adopt --check --iam-policy policies.json"#;
+
+/// Reads the objects in files and folders, and in standard input for `-`, in the format of `kubectl get -o yaml`.
 ///
 /// # Errors
 /// Returns every file or document that cannot be read.
-pub fn check(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Report, InputErrors> {
+pub fn read(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Vec<Value>, InputErrors> {
     let (files, mut errors) = input::files(paths, stdin);
     let mut objects = Vec::new();
     for file in &files {
@@ -27,18 +47,25 @@ pub fn check(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Report, InputErr
         objects.extend(found.into_iter().map(|(_, value)| value));
         errors.extend(wrong);
     }
-    if errors.is_empty() { Ok(report(&objects)) } else { Err(InputErrors::new(errors)) }
+    if errors.is_empty() { Ok(objects) } else { Err(InputErrors::new(errors)) }
 }
 
-/// Returns the findings for the objects of a cluster. Lists are flattened; the order of objects does not matter.
-#[must_use]
-pub fn report(objects: &[Value]) -> Report {
+/// Returns the findings for the objects of a cluster at a time, and for the policies of the controller's role. Lists are
+/// flattened; the order of objects does not matter.
+///
+/// # Errors
+/// Returns an error if the policies are given and the name of the cluster is unknown.
+pub fn report(objects: &[Value], role: Option<&RolePolicies>, now: Timestamp) -> Result<Report, Failure> {
     let mut flat = Vec::new();
     objects.iter().for_each(|object| flatten(object, &mut flat));
     let mut findings = programs::findings(&flat);
     findings.extend(pools::findings(&flat));
     findings.extend(ineffective::findings(&flat));
-    Report::new(findings)
+    findings.extend(disruption::findings(&flat, now));
+    if let Some(role) = role {
+        findings.extend(iam::findings(&flat, role)?);
+    }
+    Ok(Report::new(findings))
 }
 
 fn flatten<'a>(object: &'a Value, into: &mut Vec<&'a Value>) {

@@ -233,6 +233,7 @@ pub struct Convert {
 
 /// Arguments of `kerf adopt`.
 #[derive(Debug, Args)]
+#[command(after_help = crate::adopt::IAM_COMMANDS)]
 pub struct Adopt {
     /// Check only, no change
     #[arg(long, required = true)]
@@ -240,6 +241,15 @@ pub struct Adopt {
     /// Files and folders with the cluster's objects, - for standard input [default: the cluster of the kubeconfig]
     #[arg(value_name = "PATH")]
     pub paths: Vec<PathBuf>,
+    /// Check the IAM policies of the controller's role too, which --iam-policy names
+    #[arg(long)]
+    pub iam: bool,
+    /// File with IAM policies of the controller's role, - for standard input; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub iam_policy: Vec<PathBuf>,
+    /// Name of the cluster in the IAM policies [default: CLUSTER_NAME of the controller's Deployment]
+    #[arg(long, value_name = "NAME")]
+    pub cluster_name: Option<String>,
 }
 
 /// Origins of converted files other than Karpenter.

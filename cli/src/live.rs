@@ -22,12 +22,31 @@ const PROGRAMS: [(&str, &str, &str, &str); 3] = [
     ("coordination.k8s.io", "v1", "leases?fieldSelector=metadata.name%3Dkarpenter-leader-election", "Lease"),
 ];
 
+/// Further kinds that a plan depends on: group and version, and plurals with their kinds.
+const WORKLOADS: [(&str, &[(&str, &str)]); 5] = [
+    (
+        "v1",
+        &[
+            ("nodes", "Node"),
+            ("pods", "Pod"),
+            ("persistentvolumeclaims", "PersistentVolumeClaim"),
+            ("persistentvolumes", "PersistentVolume"),
+            ("namespaces", "Namespace"),
+        ],
+    ),
+    ("apps/v1", &[("replicasets", "ReplicaSet"), ("statefulsets", "StatefulSet")]),
+    ("policy/v1", &[("poddisruptionbudgets", "PodDisruptionBudget")]),
+    ("storage.k8s.io/v1", &[("storageclasses", "StorageClass"), ("csinodes", "CSINode")]),
+    ("scheduling.k8s.io/v1", &[("priorityclasses", "PriorityClass")]),
+];
+
 /// Kinds to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LiveKinds {
     /// Kinds that users write: NodePools and classes of every version.
     Written,
-    /// The same kinds, NodeClaims, Deployments, DaemonSets and the leader's Lease.
+    /// The same kinds, NodeClaims, Deployments, DaemonSets and the leader's Lease; also Nodes, pods and the other kinds of a
+    /// plan, if the user may list all of them.
     Everything,
 }
 
@@ -75,6 +94,25 @@ async fn all(kinds: LiveKinds) -> Result<Vec<Value>, Failure> {
         for (group, version, plural, kind) in PROGRAMS {
             objects.extend(list(&client, group, version, plural, kind).await?.unwrap_or_default());
         }
+        objects.extend(workloads(&client).await?);
+    }
+    Ok(objects)
+}
+
+/// Returns the objects of [`WORKLOADS`]; nothing if the user may not list one of the kinds, because a plan needs all of them.
+async fn workloads(client: &Client) -> Result<Vec<Value>, Failure> {
+    let mut objects = Vec::new();
+    for (api, kinds) in WORKLOADS {
+        let root = if api.contains('/') { "apis" } else { "api" };
+        for (plural, kind) in kinds {
+            match items(client, &format!("/{root}/{api}/{plural}"), api, kind).await {
+                Ok(found) => objects.extend(found.unwrap_or_default()),
+                Err(kube::Error::Api(status)) if status.code == 403 => return Ok(Vec::new()),
+                Err(error) => {
+                    return Err(Failure::unavailable(format!("{plural}: {}; check the kubeconfig", chain(&error))));
+                }
+            }
+        }
     }
     Ok(objects)
 }
@@ -87,25 +125,30 @@ async fn list(
     plural: &str,
     kind: &str,
 ) -> Result<Option<Vec<Value>>, Failure> {
-    let request =
-        Request::get(format!("/apis/{group}/{version}/{plural}")).body(Vec::new()).map_err(Failure::internal)?;
+    let api = format!("{group}/{version}");
+    items(client, &format!("/apis/{api}/{plural}"), &api, kind).await.map_err(|error| {
+        Failure::unavailable(format!(
+            "{}.{group}: {}; check the kubeconfig and your permissions to list them",
+            plural.split('?').next().unwrap_or(plural),
+            chain(&error)
+        ))
+    })
+}
+
+/// Returns the items at a path with their type, which items of a list lack; `None` if the cluster does not serve the path.
+async fn items(client: &Client, path: &str, api: &str, kind: &str) -> Result<Option<Vec<Value>>, kube::Error> {
+    let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
     match client.request::<Value>(request).await {
         Ok(mut answer) => {
             let items = answer["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
-            let api = json!(format!("{group}/{version}"));
-            // Items of a list have no `apiVersion` and `kind`.
             let typed = |mut item: Value| {
-                item["apiVersion"] = api.clone();
+                item["apiVersion"] = json!(api);
                 item["kind"] = json!(kind);
                 item
             };
             Ok(Some(items.into_iter().map(typed).collect()))
         }
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(Failure::unavailable(format!(
-            "{}.{group}: {}; check the kubeconfig and your permissions to list them",
-            plural.split('?').next().unwrap_or(plural),
-            chain(&error)
-        ))),
+        Err(error) => Err(error),
     }
 }

@@ -10,7 +10,8 @@ use clap::{CommandFactory, Parser};
 use clap_complete::Shell;
 use jiff::Timestamp;
 
-use crate::args::{Command, Convert, Format, Origin, Subject, Verb};
+use crate::adopt::RolePolicies;
+use crate::args::{Adopt, Command, Convert, Format, Origin, Subject, Verb};
 use crate::catalogue::{CatalogueOptions, prices};
 use crate::convert::NodeIdentity;
 use crate::failure::{Failure, PLACED, UNPLACED, UNREADABLE};
@@ -89,10 +90,12 @@ fn execute(verb: Verb) -> Result<u8, Failure> {
             Ok(PLACED)
         }
         Verb::Adopt(args) => {
-            let report = match args.paths.as_slice() {
-                [] => adopt::report(&live::read(live::LiveKinds::Everything)?),
-                paths => adopt::check(paths, &mut io::stdin().lock())?,
+            let role = role_policies(&args)?;
+            let objects = match args.paths.as_slice() {
+                [] => live::read(live::LiveKinds::Everything)?,
+                paths => adopt::read(paths, &mut io::stdin().lock())?,
             };
+            let report = adopt::report(&objects, role.as_ref(), Timestamp::now())?;
             print(&report.to_string())?;
             Ok(if report.is_clear() { PLACED } else { UNPLACED })
         }
@@ -106,6 +109,17 @@ fn execute(verb: Verb) -> Result<u8, Failure> {
             Ok(PLACED)
         }
     }
+}
+
+/// Reads the policies of the controller's role, if they are to be checked.
+fn role_policies(args: &Adopt) -> Result<Option<RolePolicies>, Failure> {
+    if args.iam_policy.is_empty() {
+        let missing =
+            "--iam needs --iam-policy FILE: the end of `kerf adopt --help` has the commands that write the file";
+        return if args.iam { Err(Failure::usage(missing)) } else { Ok(None) };
+    }
+    let policies = adopt::read_policies(&args.iam_policy, &mut io::stdin().lock())?;
+    Ok(Some(RolePolicies { policies, cluster_name: args.cluster_name.clone() }))
 }
 
 /// Returns the identity of nodes that the command line names.

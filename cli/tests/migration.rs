@@ -18,7 +18,8 @@ fn commands(page: &str) -> Vec<String> {
     shell.flat_map(|block| block.commands()).collect()
 }
 
-/// Starts an API server that returns lists of a cluster's kinds until the test ends. Returns its address.
+/// Starts an API server that returns lists of a cluster's kinds until the test ends, and 403 for kinds with a message. Returns
+/// its address.
 fn api_server(objects: Value) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -41,6 +42,10 @@ fn serve(stream: TcpStream, objects: &Value) {
         }
         let path = first.split(' ').nth(1).unwrap_or_default();
         let (status, body) = match objects.get(path) {
+            Some(Value::String(reason)) => (
+                "403 Forbidden",
+                json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Forbidden", "message": reason, "code": 403}),
+            ),
             Some(items) => ("200 OK", json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items})),
             None => (
                 "404 Not Found",
@@ -174,6 +179,42 @@ fn adopt_reports_the_holder_of_the_lease() {
     assert!(report.contains(line), "{report}");
     let (_, report, _) = run(place.path(), "kerf adopt --check", &api_server(lease("")));
     assert!(!report.contains("Lease"), "released, without a holder: {report}");
+}
+
+/// Returns the lists of the cluster of a case, by the path of their kind.
+fn cluster_of(case: &str) -> Value {
+    let text = std::fs::read_to_string(here("cli/tests/cases").join(case)).unwrap();
+    let paths = [
+        ("Deployment", "/apis/apps/v1/deployments"),
+        ("NodePool", "/apis/karpenter.sh/v1/nodepools"),
+        ("NodeClaim", "/apis/karpenter.sh/v1/nodeclaims"),
+        ("EC2NodeClass", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"),
+        ("Node", "/api/v1/nodes"),
+        ("Pod", "/api/v1/pods"),
+    ];
+    let mut lists = json!({});
+    for document in text.split("---\n") {
+        let mut object: Value = serde_saphyr::from_str(document).unwrap();
+        let (_, path) = paths.iter().find(|(kind, _)| object["kind"] == *kind).unwrap();
+        object.as_object_mut().unwrap().retain(|key, _| key != "kind" && key != "apiVersion");
+        let list = lists.as_object_mut().unwrap().entry(*path).or_insert_with(|| json!([]));
+        list.as_array_mut().unwrap().push(object);
+    }
+    lists
+}
+
+/// A user who may not list pods gets the rest of the check.
+#[test]
+fn adopt_lists_the_first_disruption_of_a_live_cluster() {
+    let place = tempfile::tempdir().unwrap();
+    let mut cluster = cluster_of("adopt_nodes/cluster.yaml");
+    let (code, report, err) = run(place.path(), "kerf adopt --check", &api_server(cluster.clone()));
+    assert_eq!(code, 0, "{report}{err}");
+    assert!(report.contains("Node full: disruption begins here (Underutilized, saves $0.384/h)"), "{report}");
+    cluster["/api/v1/pods"] = json!("pods is forbidden");
+    let (code, report, err) = run(place.path(), "kerf adopt --check", &api_server(cluster));
+    assert_eq!(code, 0, "{report}{err}");
+    assert!(!report.to_lowercase().contains("disruption"), "{report}");
 }
 
 #[test]

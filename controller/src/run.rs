@@ -122,7 +122,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     tasks.spawn(run_for_ever(GarbageCollection::default(), context.clone()));
     tasks.spawn(run_for_ever(DriftDetection, context.clone()));
     tasks.spawn(run_for_ever(ProfileCollection::default(), context.clone()));
-    tasks.spawn(run_for_ever(Tagging, context.clone()));
+    tasks.spawn(run_for_ever(Tagging::default(), context.clone()));
     if settings.zonal_shift {
         tasks.spawn(run_for_ever(ZonalShifts::new(&settings.cluster_name, Arc::clone(&metrics)), context));
     }

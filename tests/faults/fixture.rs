@@ -113,6 +113,7 @@ impl Fixture {
         let at_once = DeleteParams::default().grace_period(0);
         self.environment.ec2.end_outages();
         self.environment.ec2.set_zonal_shifts(CLUSTER, Some(Vec::new()));
+        self.environment.ec2.set_policies(None);
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), "default");
         let sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), "default");
         let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), "default");

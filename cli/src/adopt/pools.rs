@@ -10,7 +10,7 @@ use super::{cluster, is_of, named, text};
 use crate::input;
 
 const CORE: &str = "karpenter.sh";
-const AWS: &str = "karpenter.k8s.aws";
+pub(super) const AWS: &str = "karpenter.k8s.aws";
 
 pub(super) fn findings(objects: &[&Value]) -> Vec<Finding> {
     let of = |group: &'static str, kind: &'static str| {

@@ -107,6 +107,18 @@ fn is_karpenter(container: &Value) -> bool {
         || !image.contains("kerf") && variable(container, "KARPENTER_SERVICE").is_some()
 }
 
+/// Returns the container of the controller of Karpenter or Kerf.
+pub(super) fn controller<'a>(objects: &[&'a Value]) -> Option<&'a Value> {
+    let deployments = objects.iter().copied().filter(|object| is_of(object, "apps", "Deployment"));
+    let is_controller = |one: &&Value| is_karpenter(one) || variable(one, "KARPENTER_SERVICE").is_some();
+    deployments.flat_map(containers).find(is_controller)
+}
+
+/// Returns a setting of the controller's Deployment.
+pub(super) fn setting<'a>(objects: &[&'a Value], name: &str) -> Option<&'a str> {
+    controller(objects).and_then(|container| variable(container, name)).filter(|value| !value.is_empty())
+}
+
 /// Returns a variable's value; empty for a value from `valueFrom`.
 fn variable<'a>(container: &'a Value, name: &str) -> Option<&'a str> {
     variables(container).find(|(known, _)| *known == name).map(|(_, value)| value)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::{EC2NodeClass, NodeClaim, annotation};
-use cloud::launch::{InFlight, LaunchChoice, LaunchOffer, LaunchProbe, LaunchRequest, Templates, Token};
+use cloud::launch::{InFlight, LaunchChoice, LaunchOffer, LaunchProbe, LaunchRequest, PermittedTags, Templates, Token};
 use cloud::nodeclass::{ResolutionCache, ResolvedClass};
 use cloud::settings::Settings as CloudSettings;
 use cloud::types::prices::PriceBook;
@@ -66,7 +66,7 @@ struct OfferingsState {
     /// Names of EC2NodeClasses that this process has reconciled, ready or not.
     reconciled: BTreeSet<String>,
     /// Fingerprint and time of the last permitted dry run, by EC2NodeClass.
-    tried: BTreeMap<String, (u64, Timestamp)>,
+    tried: BTreeMap<String, (u64, Timestamp, PermittedTags)>,
     /// Catalogues of NodePools that differ from those of their EC2NodeClasses, as of the last plan; `None` before the first
     /// plan.
     pools: Option<BTreeMap<String, Arc<Catalogue>>>,
@@ -284,16 +284,16 @@ impl Offerings {
         state.version > 0 && asked && classes.all(|class| state.reconciled.contains(class))
     }
 
-    /// Reports whether a dry run of the EC2NodeClass with this fingerprint was permitted recently.
+    /// Returns the tags of a dry run of the EC2NodeClass with this fingerprint, if it was permitted recently.
     #[must_use]
-    pub fn is_tried(&self, class: &str, print: u64, now: Timestamp) -> bool {
-        let known = self.state().tried.get(class).copied();
-        known.is_some_and(|(known, at)| known == print && now.duration_since(at) < TRIED)
+    pub fn permitted_tags(&self, class: &str, print: u64, now: Timestamp) -> Option<PermittedTags> {
+        let (known, at, tags) = self.state().tried.get(class).copied()?;
+        (known == print && now.duration_since(at) < TRIED).then_some(tags)
     }
 
     /// Records a permitted dry run of the EC2NodeClass.
-    pub fn tried(&self, class: &str, print: u64, now: Timestamp) {
-        self.state().tried.insert(class.to_owned(), (print, now));
+    pub fn tried(&self, class: &str, print: u64, tags: PermittedTags, now: Timestamp) {
+        self.state().tried.insert(class.to_owned(), (print, now, tags));
     }
 
     /// Returns the dry-run calls for an EC2NodeClass that is not ready yet. Returns `None` until EC2 has returned its instance

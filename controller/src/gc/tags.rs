@@ -1,29 +1,56 @@
 //! Instance tags that can be written only after registration: the name and the owner of the instance. Nothing waits for these
 //! tags, so they are written slowly, and only if they are missing. An existing tag `Name` is kept.
+//!
+//! A tag that the IAM policies deny is left out, with one event, and tried again later: Karpenter's policies deny Kerf's tag with
+//! the UID. IAM denies a call as a whole, so each tag of a denied call is then written alone.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::status::Conditioned;
-use api::{NodeClaim, annotation, condition};
+use api::{NodeClaim, annotation, condition, reason};
 use cloud::launch::{ClaimId, ownership_tags};
-use cloud::tags::CLUSTER_TAG;
-use cloud::{CloudError, Instance, Tags};
+use cloud::tags::{CLUSTER_TAG, NODE_CLAIM_UID_TAG};
+use cloud::{CloudError, ErrorKind, Instance, Tags};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::gc::periodic::{PeriodicTask, TaskContext};
+use crate::state::cluster::Cluster;
 use crate::state::index::Index;
+use crate::write::events::{Event, ObjectReference};
 use crate::write::writer::{Operation, Target, WriteError, Writer};
 
 /// Interval between checks for nodes without their tags.
 const EVERY: Duration = Duration::from_secs(10);
+/// Interval while every missing tag is denied.
+const BLOCKED: Duration = Duration::from_secs(60);
 /// Pause after each CreateTags call, which shares its rate limit with urgent calls.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Time until a denied tag is tried again.
+const RETRY: SignedDuration = SignedDuration::from_hours(1);
+/// The same if all tags are denied, among them Karpenter's.
+const EARLY_RETRY: SignedDuration = SignedDuration::from_mins(5);
 /// Tag that consoles show as the name of an instance.
 const NAME: &str = "Name";
 
 /// Periodic tagging of instances with the names of their nodes.
-pub struct Tagging;
+#[derive(Debug, Default)]
+pub struct Tagging {
+    denied: DeniedTags,
+}
+
+/// Keys of tags that the IAM policies deny, each with the time of the next attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct DeniedTags(BTreeMap<String, Timestamp>);
+
+/// Tags that CreateTags wrote and that the IAM policies deny.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct TagResult {
+    written: Tags,
+    denied: Tags,
+}
 
 impl PeriodicTask for Tagging {
     const NAME: &'static str = "tagging";
@@ -40,35 +67,126 @@ impl PeriodicTask for Tagging {
             return Ok(EVERY);
         }
         let known = offerings.own_instances_by_provider_id().await?;
+        let mut is_blocked = true;
         for claim in due {
             let Some(instance) = claim.provider_id().and_then(|id| known.get(id)) else { continue };
-            if let Err(error) = tag(writer, decide(&claim, instance, &offerings.settings().cluster_name)).await {
-                let (name, error) = (claim.metadata.name.as_deref().unwrap_or_default(), daemon::error::chain(&error));
-                tracing::warn!(nodeclaim = name, error = error.as_str(), "failed to tag instance, retrying");
+            let missing = missing_tags(&claim, instance, &offerings.settings().cluster_name);
+            let (allowed, left_out) = self.denied.split(missing, cluster.now());
+            is_blocked &= allowed.is_empty() && !is_done(&left_out);
+            let mut denied = left_out.clone();
+            match tag(writer, &claim, &instance.id, Tagged { allowed, left_out }).await {
+                Ok(result) => {
+                    self.denied.learn(&result, cluster.now());
+                    denied.extend(result.denied);
+                    report(cluster, &claim, &denied);
+                }
+                Err(error) => {
+                    let (name, error) =
+                        (claim.metadata.name.as_deref().unwrap_or_default(), daemon::error::chain(&error));
+                    tracing::warn!(nodeclaim = name, error = error.as_str(), "failed to tag instance, retrying");
+                }
             }
         }
-        Ok(EVERY)
+        Ok(if is_blocked { BLOCKED } else { EVERY })
     }
 }
 
-/// Runs the operations, with a pause after each write to EC2.
-async fn tag(writer: &Writer, steps: Vec<Operation>) -> Result<(), WriteError> {
-    for step in steps {
-        let writes_tags = matches!(step, Operation::Tag(..));
-        match writer.run(step).await {
-            Err(error) if is_gone(&error) => return Ok(()),
-            other => other?,
+impl DeniedTags {
+    /// Splits tags into those to write now and those that are denied.
+    fn split(&self, tags: Tags, now: Timestamp) -> (Tags, Tags) {
+        tags.into_iter().partition(|(key, _)| self.0.get(key).is_none_or(|retry| *retry <= now))
+    }
+
+    /// Stores denied tags until their next attempt. If all tags are denied, CreateTags itself may be.
+    fn learn(&mut self, result: &TagResult, now: Timestamp) {
+        if result.denied.is_empty() {
+            return;
         }
-        if writes_tags {
-            tokio::time::sleep(PAUSE).await;
+        let wait = if result.written.is_empty() && !is_done(&result.denied) { EARLY_RETRY } else { RETRY };
+        let retry = now.saturating_add(wait).unwrap_or(now);
+        let keys: Vec<&str> = result.denied.keys().map(String::as_str).collect();
+        tracing::warn!(reason = keys.join(", "), "IAM policies deny tags of instances, left out");
+        self.0.extend(keys.into_iter().map(|key| (key.to_owned(), retry)));
+    }
+}
+
+/// Reports whether an instance has all tags that people and programs expect, without these. The UID only makes the assignment of
+/// an instance after a crash more exact.
+fn is_done(left_out: &Tags) -> bool {
+    left_out.keys().all(|key| key == NODE_CLAIM_UID_TAG)
+}
+
+/// Tags of one instance to write, and tags to leave out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Tagged {
+    allowed: Tags,
+    left_out: Tags,
+}
+
+/// Writes the tags, then annotates the NodeClaim if no further tag is expected.
+async fn tag(writer: &Writer, claim: &NodeClaim, id: &str, tags: Tagged) -> Result<TagResult, WriteError> {
+    let Tagged { allowed, mut left_out } = tags;
+    let result = match write_tags(writer, id, allowed).await {
+        Err(error) if is_gone(&error) => return Ok(TagResult::default()),
+        result => result?,
+    };
+    left_out.extend(result.denied.clone());
+    if is_done(&left_out) {
+        match writer.run(annotate(claim)).await {
+            Err(error) if is_gone(&error) => {}
+            done => done?,
         }
     }
-    Ok(())
+    Ok(result)
+}
+
+/// Writes tags in one call. If IAM denies the call, writes each tag alone.
+async fn write_tags(writer: &Writer, id: &str, tags: Tags) -> Result<TagResult, WriteError> {
+    if tags.is_empty() || create_tags(writer, id, &tags).await? {
+        return Ok(TagResult { written: tags, denied: Tags::new() });
+    }
+    let mut result = TagResult::default();
+    let is_single = tags.len() == 1;
+    for (key, value) in tags {
+        let one = Tags::from([(key, value)]);
+        if !is_single && create_tags(writer, id, &one).await? {
+            result.written.extend(one);
+        } else {
+            result.denied.extend(one);
+        }
+    }
+    Ok(result)
+}
+
+/// Calls CreateTags, and pauses. Returns false if IAM denies the call.
+async fn create_tags(writer: &Writer, id: &str, tags: &Tags) -> Result<bool, WriteError> {
+    let written = match writer.run(Operation::Tag(id.to_owned(), tags.clone())).await {
+        Err(WriteError::Cloud(error)) if error.kind == ErrorKind::Unauthorized => false,
+        result => result.map(|()| true)?,
+    };
+    tokio::time::sleep(PAUSE).await;
+    Ok(written)
+}
+
+/// Publishes denied tags as an event of the EC2NodeClass. An equal event is sent once.
+fn report(cluster: &Cluster, claim: &NodeClaim, denied: &Tags) {
+    if denied.is_empty() {
+        return;
+    }
+    let keys: Vec<&str> = denied.keys().map(String::as_str).collect();
+    let keys = keys.join(", ");
+    let class = cluster.read(|index| index.classes.get(&claim.spec.node_class_ref.name).cloned());
+    if let Some(class) = class {
+        let message = format!(
+            "the controller's IAM policies deny CreateTags with {keys}: instances that are launched together do not get these              tags; add the keys to aws:TagKeys of statement AllowScopedResourceTagging"
+        );
+        cluster.notes.publish(Event::warning(ObjectReference::to(class.as_ref()), reason::TAGS_DENIED, message));
+    }
 }
 
 /// Reports whether the instance or the NodeClaim is deleted, so that no tags are needed.
 fn is_gone(error: &WriteError) -> bool {
-    error.status() == Some(404) || matches!(error, WriteError::Cloud(error) if error.kind == cloud::ErrorKind::NotFound)
+    error.status() == Some(404) || matches!(error, WriteError::Cloud(error) if error.kind == ErrorKind::NotFound)
 }
 
 /// Returns registered NodeClaims without the annotation of written tags.
@@ -85,9 +203,8 @@ fn untagged(index: &Index) -> Vec<Arc<NodeClaim>> {
     index.claims.values().filter(is_due).cloned().collect()
 }
 
-/// Returns operations that write the missing tags, then annotate the NodeClaim.
-#[must_use]
-pub fn decide(claim: &NodeClaim, instance: &Instance, cluster: &str) -> Vec<Operation> {
+/// Returns the tags that the instance of a registered NodeClaim lacks.
+fn missing_tags(claim: &NodeClaim, instance: &Instance, cluster: &str) -> Tags {
     let id = ClaimId {
         name: claim.metadata.name.clone().unwrap_or_default(),
         uid: claim.metadata.uid.clone().unwrap_or_default(),
@@ -101,140 +218,17 @@ pub fn decide(claim: &NodeClaim, instance: &Instance, cluster: &str) -> Vec<Oper
         Some(found) => found != value,
         None => true,
     });
-    let annotated = json!({"metadata": {"annotations": {
+    wanted
+}
+
+/// Returns the operation that annotates a NodeClaim whose instance is tagged.
+fn annotate(claim: &NodeClaim) -> Operation {
+    let annotations = json!({"metadata": {"annotations": {
         annotation::INSTANCE_TAGGED: annotation::TRUE,
         annotation::CLUSTER_NAME_TAGGED: annotation::TRUE,
     }}});
-    let write = (!wanted.is_empty()).then(|| Operation::Tag(instance.id.clone(), wanted));
-    write.into_iter().chain([Operation::Patch(Target::Claim(id.name), annotated)]).collect()
+    Operation::Patch(Target::Claim(claim.metadata.name.clone().unwrap_or_default()), annotations)
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-    use api::{annotation, condition};
-    use cloud::Instance;
-    use cloud::fake::FakeCloud;
-    use daemon::metric::Metrics;
-    use jiff::Timestamp;
-    use kube::Client;
-    use kube::client::Body;
-    use serde_json::json;
-    use tokio::sync::mpsc::unbounded_channel;
-
-    use super::{decide, tag, untagged};
-    use crate::state::cluster::Cluster;
-    use crate::state::index::Index;
-    use crate::write::events::EventRecorder;
-    use crate::write::writer::{Clients, Operation, Writer};
-    use crate::{fixture, metrics};
-
-    /// Returns a writer whose API server answers 404 to each request, and the number of requests.
-    fn writer(cloud: &FakeCloud) -> (Writer, Arc<AtomicUsize>) {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let counts = Arc::clone(&asked);
-        let unknown = move |_: http::Request<Body>| {
-            counts.fetch_add(1, Ordering::Relaxed);
-            let status =
-                json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404});
-            let answer = http::Response::builder().status(404).body(Body::from(status.to_string().into_bytes()));
-            std::future::ready(answer)
-        };
-        let client = Client::new(tower::service_fn(unknown), "default");
-        let (plan, _triggers) = unbounded_channel();
-        let cluster = Cluster::new(plan, EventRecorder::new().0);
-        let (metrics, leading) = (Arc::new(Metrics::new(&metrics::table())), Arc::new(AtomicBool::new(true)));
-        (
-            Writer::new(
-                Clients { general: client.clone(), eviction: client },
-                Arc::new(cloud.clone()),
-                cluster,
-                metrics,
-                leading,
-            ),
-            asked,
-        )
-    }
-
-    /// A deleted instance or NodeClaim is not a failure. The NodeClaim of a deleted instance is not annotated.
-    #[tokio::test]
-    async fn tag_succeeds_when_instance_or_nodeclaim_is_deleted() {
-        let cloud = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).build().unwrap();
-        let claim = fixture::claim(&json!({"status": {"nodeName": "node-1"}}));
-        let steps = decide(&claim, &Instance { id: "i-0123456789abcdef0".to_owned(), ..Instance::default() }, "kerf");
-        let [Operation::Tag(..), Operation::Patch(..)] = &steps[..] else { panic!("{steps:?}") };
-        let word = steps[1].clone();
-        let (writer, asked) = writer(&cloud);
-        tag(&writer, steps).await.unwrap();
-        assert_eq!((cloud.count("CreateTags"), asked.load(Ordering::Relaxed)), (1, 0));
-        tag(&writer, vec![word]).await.unwrap();
-        assert_eq!(asked.load(Ordering::Relaxed), 1);
-    }
-
-    /// Rows: a change of a registered NodeClaim with a node, and whether the NodeClaim is returned. A tagged NodeClaim costs no
-    /// call.
-    #[test]
-    fn untagged_skips_tagged_and_unregistered_nodeclaims() {
-        let registered =
-            |status: &str| json!({"status": {"conditions": [fixture::condition(condition::REGISTERED, status, 1)]}});
-        let tagged = |value: &str| json!({"metadata": {"annotations": {annotation::INSTANCE_TAGGED: value}}});
-        let rows = [
-            ("registered", json!({}), 1),
-            ("said to have them", tagged("true"), 0),
-            ("said to have none", tagged("false"), 1),
-            ("not registered", registered("Unknown"), 0),
-            ("without a node", json!({"status": {"nodeName": ""}}), 0),
-            (
-                "on its way out",
-                json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["f"]}}),
-                0,
-            ),
-        ];
-        for (what, change, expected) in rows {
-            let mut whole = registered("True");
-            fixture::merge(&mut whole, &json!({"status": {"nodeName": "node-1"}}));
-            fixture::merge(&mut whole, &change);
-            let mut index = Index::default();
-            drop(index.apply(fixture::claim(&whole).as_ref().clone(), Timestamp::UNIX_EPOCH, true));
-            assert_eq!(untagged(&index).len(), expected, "{what}");
-        }
-    }
-
-    type Row<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
-
-    /// Rows: tags of the instance, and the tags that are written.
-    #[test]
-    fn decide_writes_only_missing_tags() {
-        let claim = fixture::claim(&json!({"status": {"nodeName": "node-1"}}));
-        let whole = [
-            ("Name", "mine"),
-            ("karpenter.sh/nodeclaim", "default-1"),
-            ("kerf.sh/nodeclaim-uid", "claim-uid"),
-            ("eks:eks-cluster-name", "kerf"),
-        ];
-        let rows: [Row<'_>; 4] = [
-            (&[], &["Name", "eks:eks-cluster-name", "karpenter.sh/nodeclaim", "kerf.sh/nodeclaim-uid"]),
-            (&whole[..1], &["eks:eks-cluster-name", "karpenter.sh/nodeclaim", "kerf.sh/nodeclaim-uid"]),
-            (&whole[1..], &["Name"]),
-            (&whole, &[]),
-        ];
-        assert_eq!(rows[0].1, cloud::policy::LATER_TAGS, "IAM allows these and no others");
-        for (has, written) in rows {
-            let tags = has.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-            let instance = Instance { id: "i-1".to_owned(), tags, ..Instance::default() };
-            let steps = decide(&claim, &instance, "kerf");
-            let keys: Vec<String> = steps
-                .iter()
-                .filter_map(|step| match step {
-                    Operation::Tag(_, tags) => Some(tags.keys().cloned().collect::<Vec<_>>()),
-                    _ => None,
-                })
-                .flatten()
-                .collect();
-            assert_eq!(keys, written, "{has:?}");
-            assert!(matches!(steps.last(), Some(Operation::Patch(..))), "the claim says that it is done");
-        }
-    }
-}
+mod tests;

@@ -81,9 +81,9 @@ pub async fn decide(
     let mut resolution = nodeclass::resolve(&view.class, answers, &settings, view.now);
     complete_profile(view, offerings, writer, &mut resolution).await?;
     let check = user_data::check(view, &resolution.class, &settings);
-    dry_run::rehearse(view, offerings, &mut resolution).await;
+    let denied_tags = dry_run::rehearse(view, offerings, &mut resolution).await;
     let mut decision = readiness::decide_readiness(view, offerings, resolution);
-    decision.steps.extend(check.notes);
+    decision.steps.extend(check.notes.into_iter().chain(denied_tags));
     Ok(NodeClassDecision { user_data: check.bytes, ..decision })
 }
 

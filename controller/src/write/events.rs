@@ -23,7 +23,7 @@ use crate::state::span;
 /// Karpenter's default interval between equal events.
 const SILENCE: Duration = Duration::from_secs(120);
 /// Interval between equal events, for other reasons.
-const SILENCES: [(&str, Duration); 15] = [
+const SILENCES: [(&str, Duration); 16] = [
     (reason::NO_COMPATIBLE_INSTANCE_TYPES, Duration::from_secs(60)),
     (reason::UNCONSOLIDATABLE, A_WHILE),
     (reason::NODE_REPAIR_BLOCKED, A_WHILE),
@@ -39,6 +39,7 @@ const SILENCES: [(&str, Duration); 15] = [
     (reason::UNDECLARED_TAINT, A_WHILE),
     (reason::REQUESTS_ABOVE_USE, Duration::from_secs(24 * 3600)),
     (reason::NO_EFFECT, ONCE),
+    (reason::TAGS_DENIED, ONCE),
 ];
 /// Interval for states that only a change by a person ends.
 const A_WHILE: Duration = Duration::from_secs(15 * 60);

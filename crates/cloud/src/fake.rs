@@ -33,6 +33,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use faults::{Fault, Input, Logged};
 pub use filter::{ACCOUNT, AMAZON};
 pub use resources::Account;
+pub use serve::{KARPENTER_POLICIES, karpenter_policies};
 pub use state::{CapacityOutage, FakeInstance, Pool, Timing};
 
 use faults::no_answer;
@@ -284,7 +285,7 @@ impl FakeCloud {
         serve: impl FnOnce(&mut FakeState, Timestamp) -> Result<T, CloudError>,
     ) -> Result<T, CloudError> {
         let (mut state, now) = self.at_present();
-        let fault = state.script.strike(call);
+        let fault = state.script.strike(call).or_else(|| serve::refusal(&state, call, &input));
         state.log.push(Logged { call, at: now, input, fault: fault.clone() });
         let before = state.changes;
         let answer = match fault {

@@ -22,6 +22,9 @@
 //! instance. Instances with their token are adopted. While EC2 may still hide new instances ([`SETTLE`]), the NodeClaim waits.
 //! After that time the NodeClaim is launched under a new token. An instance that appears even later has no NodeClaim, and gc
 //! terminates it.
+//!
+//! IAM policies may deny the tags with token, name and UID, which Karpenter does not write at launches. Then launches omit them
+//! ([`ResolvedClass::omits_own_tags`]): after a crash no instance is adopted, and gc terminates what nothing claims.
 
 mod addresses;
 mod assignment;
@@ -54,7 +57,7 @@ pub use addresses::InFlight;
 pub use assignment::{Assignment, HeldInstance, Resume, assign, resume, with_owners};
 pub use choice::choose;
 pub use create_fleet::{CreateFleetError, create_fleet};
-pub use probe::{LaunchProbe, ProbeFailure, Stage, probe, try_out};
+pub use probe::{LaunchProbe, PermittedTags, ProbeFailure, Stage, probe, try_out};
 pub use reserved::ReservationKind;
 pub use template::{block_devices, metadata_options};
 pub use templates::Templates;
@@ -152,6 +155,8 @@ pub struct LaunchChoice {
     pub context: Option<String>,
     /// True if the catalogue's prices or performance factors select the pool, instead of EC2's prices.
     pub prioritized: bool,
+    /// True if launches omit the launch token and the NodeClaim from the tags.
+    pub omits_own_tags: bool,
     /// Minimum number of pod IP addresses per instance: those of the smallest instance type.
     pub addresses: u32,
 }
@@ -195,9 +200,9 @@ impl LaunchChoice {
     #[must_use]
     pub fn request(&self, token: &Token, claims: &[ClaimId]) -> FleetRequest {
         let mut tags = self.tags.clone();
-        tags.insert(LAUNCH_TOKEN_TAG.to_owned(), token.to_string());
-        if let [claim] = claims {
-            tags.extend(ownership_tags(claim));
+        if !self.omits_own_tags {
+            tags.insert(LAUNCH_TOKEN_TAG.to_owned(), token.to_string());
+            tags.extend(if let [claim] = claims { ownership_tags(claim) } else { Tags::new() });
         }
         FleetRequest {
             client_token: token.to_string(),

@@ -102,6 +102,8 @@ pub struct ResolvedClass {
     pub placement_group: Option<PlacementGroup>,
     /// Name of the instance profile; empty if it does not exist.
     pub instance_profile: String,
+    /// True if the IAM policies deny launches with tags that Karpenter does not write, so that launches omit these.
+    pub omits_own_tags: bool,
 }
 
 impl ResolvedClass {
@@ -282,6 +284,7 @@ pub fn resolve(class: &EC2NodeClass, answers: Answers, settings: &Settings, now:
         reservations,
         placement_group,
         instance_profile: plan.name,
+        omits_own_tags: false,
         spec,
     };
     let gate_timeout = class.gate_timeout();

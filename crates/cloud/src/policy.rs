@@ -6,6 +6,8 @@
 //! variables.
 
 mod calls;
+pub mod check;
+pub mod evaluation;
 mod statements;
 mod surroundings;
 
@@ -86,7 +88,8 @@ impl Policy {
     #[must_use]
     pub fn document(self) -> Document {
         let own = STATEMENTS.iter().filter(|statement| statement.policy == self);
-        Document { statements: own.map(Statement::shown).collect(), version: "2012-10-17" }
+        let shown = own.map(|statement| statement.shown_with(statement.actions, statement.resources));
+        Document { statements: shown.collect(), version: "2012-10-17" }
     }
 }
 
@@ -164,18 +167,13 @@ struct Shown {
 }
 
 impl Statement {
-    fn shown(&self) -> Shown {
+    /// Returns the statement in IAM's JSON, for these of its actions and resources.
+    fn shown_with(&self, actions: &[&str], resources: &[&str]) -> Shown {
         let mut condition: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
         for one in self.conditions {
             condition.entry(one.operator.as_str()).or_default().insert(one.key, words(one.values));
         }
-        Shown {
-            action: words(self.actions),
-            condition,
-            effect: "Allow",
-            resource: words(self.resources),
-            sid: self.sid,
-        }
+        Shown { action: words(actions), condition, effect: "Allow", resource: words(resources), sid: self.sid }
     }
 }
 

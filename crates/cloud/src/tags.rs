@@ -12,6 +12,8 @@ pub const NODE_CLAIM_TAG: &str = "karpenter.sh/nodeclaim";
 pub const NODE_CLAIM_UID_TAG: &str = "kerf.sh/nodeclaim-uid";
 /// Tag key of the launch token; the NodeClaim's annotation has the same key.
 pub const LAUNCH_TOKEN_TAG: &str = annotation::LAUNCH_TOKEN;
+/// Tag keys of launches that Karpenter does not write at launches.
+pub const OWN_LAUNCH_TAGS: [&str; 3] = [LAUNCH_TOKEN_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG];
 /// Tag key of the cluster's name.
 pub const CLUSTER_TAG: &str = "eks:eks-cluster-name";
 /// Name prefix of launch templates.

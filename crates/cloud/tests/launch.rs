@@ -479,6 +479,8 @@ async fn token_identifies_choice_and_claims() {
     let two = choice.request(&token, &claims(&["a", "b"]));
     assert_eq!((two.target, two.tags.get(NODE_CLAIM_UID_TAG)), (2, None));
     assert_eq!(two.tags[LAUNCH_TOKEN_TAG], token.to_string());
+    let bare = LaunchChoice { omits_own_tags: true, ..choice.clone() };
+    assert_eq!(bare.request(&token, &claims(&["a"])).tags, choice.tags, "IAM policies deny the other tags");
 }
 
 #[tokio::test]

@@ -40,6 +40,7 @@ fn class() -> ResolvedClass {
         reservations: Vec::new(),
         placement_group: None,
         instance_profile: "nodes".to_owned(),
+        omits_own_tags: false,
     }
 }
 

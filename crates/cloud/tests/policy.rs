@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use cloud::fake::FakeCloud;
+use cloud::fake::{FakeCloud, KARPENTER_POLICIES};
 use cloud::policy::{CALLS, Need, Operator, PLACEHOLDERS, Policy, STATEMENTS, Statement};
 use cloud::{
     Cloud, Filter, FleetRequest, InstanceProfileRequest, LaunchTemplateRequest, PlacementGroupQuery, ReservationFilter,
@@ -13,6 +13,10 @@ use cloud::{
 };
 use jiff::SignedDuration;
 
+#[path = "policy/check.rs"]
+mod check;
+#[path = "policy/evaluation.rs"]
+mod evaluation;
 #[path = "policy/page.rs"]
 mod page;
 #[path = "policy/requests.rs"]
@@ -207,6 +211,20 @@ fn assert_fresh(file: &str, wanted: &str) {
 #[test]
 fn iam_page_matches_the_policy_tables() {
     assert_fresh("docs/iam.md", &page::page());
+}
+
+/// Examples of `kerf adopt --check` have the policies of Karpenter.
+#[test]
+fn examples_of_the_command_match_karpenter_policies() {
+    for (file, cluster, role) in
+        [("cases/iam/karpenter.json", "shop", "nodes"), ("migration/karpenter/policies.json", "shop", "nodes")]
+    {
+        let words = [("${CLUSTER}", cluster), ("${QUEUE}", cluster), ("${NODE_ROLE}", role)];
+        let facts = [("${REGION}", "us-west-2"), ("${ACCOUNT}", "123456789012"), ("${PARTITION}", "aws")];
+        let fill = |text: String, (placeholder, word): &(&str, &str)| text.replace(placeholder, word);
+        let text = words.iter().chain(&facts).fold(KARPENTER_POLICIES.to_owned(), fill);
+        assert_fresh(&format!("cli/tests/{file}"), &text);
+    }
 }
 
 #[test]

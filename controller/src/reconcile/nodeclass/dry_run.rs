@@ -1,28 +1,56 @@
 //! Dry run of the calls of a launch, before any launch needs them. Missing IAM permissions are reported on the EC2NodeClass.
 
-use api::NodePool;
-use cloud::launch::LaunchRequest;
+use api::{NodePool, reason};
+use cloud::launch::{LaunchRequest, PermittedTags};
 use cloud::nodeclass::Resolution;
+use cloud::tags::OWN_LAUNCH_TAGS;
 
 use super::NodeClassView;
 use crate::capacity::offerings::Offerings;
+use crate::write::events::{Event, ObjectReference};
+use crate::write::writer::Operation;
 
-/// Asks AWS from time to time whether a launch from the EC2NodeClass is permitted. A missing answer changes nothing.
-pub(super) async fn rehearse(view: &NodeClassView, offerings: &Offerings, resolution: &mut Resolution) {
+/// Asks AWS from time to time whether a launch from the EC2NodeClass is permitted, and with which tags. A missing answer changes
+/// nothing. Returns an event if launches omit tags.
+pub(super) async fn rehearse(
+    view: &NodeClassView,
+    offerings: &Offerings,
+    resolution: &mut Resolution,
+) -> Option<Operation> {
     if offerings.settings().disable_dry_run || !resolution.is_ready() {
-        return;
+        return None;
     }
     let print = resolution.fingerprint(&view.class);
     let name = resolution.class.name.clone();
-    if offerings.is_tried(&name, print, view.now) {
-        return;
+    if let Some(tags) = offerings.permitted_tags(&name, print, view.now) {
+        return apply(tags, view, resolution);
     }
     let pools: Vec<LaunchRequest> = view.pools.iter().map(|pool| ask(pool)).collect();
-    let Some(probe) = offerings.probe(&view.class, &resolution.class, &pools, view.now) else { return };
+    let probe = offerings.probe(&view.class, &resolution.class, &pools, view.now)?;
     match cloud::launch::try_out(offerings.cloud(), &probe).await {
-        Ok(()) => offerings.tried(&name, print, view.now),
-        Err(failed) => failed.record(resolution),
+        Ok(tags) => {
+            offerings.tried(&name, print, tags, view.now);
+            apply(tags, view, resolution)
+        }
+        Err(failed) => {
+            failed.record(resolution);
+            None
+        }
     }
+}
+
+/// Lets launches from the EC2NodeClass omit the tags that AWS does not permit.
+fn apply(tags: PermittedTags, view: &NodeClassView, resolution: &mut Resolution) -> Option<Operation> {
+    resolution.class.omits_own_tags = tags == PermittedTags::WithoutOwn;
+    resolution.class.omits_own_tags.then(|| {
+        let message = format!(
+            "the controller's IAM policies deny launches with {}: instances do not get these tags at their launch, and after a \
+             crash of the controller an instance may be launched twice for a short time; allow the tags in CreateFleet, \
+             RunInstances and CreateTags",
+            OWN_LAUNCH_TAGS.join(", ")
+        );
+        Operation::Note(Event::warning(ObjectReference::to(view.class.as_ref()), reason::TAGS_DENIED, message))
+    })
 }
 
 /// Returns the minimum launch request of a NodeClaim of the NodePool.

@@ -171,6 +171,8 @@ pub const SELECTS_NOTHING: &str = "SelectsNothing";
 pub const NODE_CLAIM_MISSING: &str = "NodeClaimMissing";
 /// Event on any object: one of its settings has no effect, because nothing reads it.
 pub const NO_EFFECT: &str = "NoEffect";
+/// Event on an EC2NodeClass: the controller's IAM policies deny tags of instances, which are left out.
+pub const TAGS_DENIED: &str = "TagsDenied";
 /// Event on a Node that has not started: it has a taint that its NodePool does not declare.
 pub const UNDECLARED_TAINT: &str = "UndeclaredTaint";
 /// Event on a NodeUsage: it is ignored, because it is stale, from the future or of another instance.

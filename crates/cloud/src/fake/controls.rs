@@ -5,6 +5,7 @@ use super::FakeCloud;
 use crate::calls::{
     CapacityReservation, ClusterDescription, InstanceProfile, InstanceStatus, OnDemandPrice, PlacementGroup, ZonalShift,
 };
+use crate::policy::evaluation::PolicySet;
 
 impl FakeCloud {
     /// Sets one on-demand price, in millionths of a dollar per hour; `None` removes the type from the price list.
@@ -40,6 +41,12 @@ impl FakeCloud {
         let (mut state, _) = self.at_present();
         state.placement_groups.retain(|one| one.id != group.id);
         state.placement_groups.push(group);
+    }
+
+    /// Lets these policies of the controller's role authorize every call; `None` allows all calls. A refused call is in the log
+    /// with the fault `Unauthorized`.
+    pub fn set_policies(&self, policies: Option<PolicySet>) {
+        self.at_present().0.policies = policies;
     }
 
     /// Creates a role, so that instance profiles can use it.

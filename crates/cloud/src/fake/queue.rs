@@ -89,6 +89,11 @@ impl Queues {
         self.queues.remove(name);
     }
 
+    /// Returns the name of the first queue.
+    pub(super) fn first(&self) -> Option<&str> {
+        self.queues.keys().next().map(String::as_str)
+    }
+
     pub(super) fn len(&self, name: &str) -> usize {
         self.queues.get(name).map_or(0, Vec::len)
     }

@@ -1,6 +1,8 @@
 //! Implementation of [`Cloud`] by the fake. Each call is logged, fails with a fault if one is due, and else acts on the fake's
 //! state.
 
+mod authorization;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -13,6 +15,9 @@ use crate::calls::{
     LaunchTemplateRequest, OnDemandPrice, PlacementGroup, PlacementGroupQuery, QueueMessage, ReservationFilter,
     RunInstancesProbe, SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering, ZonalShift,
 };
+
+pub(super) use authorization::refusal;
+pub use authorization::{KARPENTER_POLICIES, karpenter_policies};
 
 impl Cloud for FakeCloud {
     fn instance_types(&self) -> Call<'_, Vec<InstanceTypeInfo>> {

@@ -13,6 +13,7 @@ use crate::calls::{
     InstanceTypeInfo, LaunchTemplate, LaunchTemplateRequest, OnDemandPrice, PlacementGroup, SecurityGroup, SpotPrice,
     Subnet, Tags, TypeOffering, ZonalShift,
 };
+use crate::policy::evaluation::PolicySet;
 
 /// Time for which EC2 still describes a terminated instance.
 const REMEMBERED: SignedDuration = SignedDuration::from_hours(1);
@@ -142,6 +143,8 @@ pub(super) struct FakeState {
     pub(super) outages: Vec<CapacityOutage>,
     /// True if the account lacks the service-linked role for EC2 Spot and the permission to create it.
     pub(super) without_spot_role: bool,
+    /// Policies that authorize every call; `None` allows all calls.
+    pub(super) policies: Option<PolicySet>,
     pub(super) fleets: BTreeMap<String, (FleetRequest, FleetAnswer)>,
     pub(super) script: Script,
     pub(super) log: Vec<Logged>,

@@ -212,6 +212,7 @@ fn assemble(
         tags: template::tags(request, offer),
         context: offer.class.spec.context.clone(),
         prioritized: request.overlay_priced || candidates.iter().any(|candidate| candidate.kind.performance.is_some()),
+        omits_own_tags: offer.class.omits_own_tags,
         addresses: u32::try_from(pods.unwrap_or_default()).unwrap_or(0),
     })
 }

@@ -6,6 +6,7 @@ use planner::{CapacityType, Operator, Requirement, Requirements};
 use super::{ClaimId, LaunchChoice, LaunchOffer, LaunchRequest, Token, choose};
 use crate::calls::{Cloud, CloudError, ErrorKind, FleetRequest, LaunchTemplateRequest, RunInstancesProbe, Subnet};
 use crate::nodeclass::{Finding, Resolution, ResolvedClass};
+use crate::tags::OWN_LAUNCH_TAGS;
 
 /// The calls to check.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,15 @@ pub enum Stage {
     Fleet,
     /// RunInstances.
     Run,
+}
+
+/// Tags with which AWS permits a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PermittedTags {
+    /// All tags.
+    All,
+    /// Only the tags that Karpenter writes too.
+    WithoutOwn,
 }
 
 /// The failure of a probe.
@@ -79,16 +89,28 @@ fn fleet(mut choice: LaunchChoice, offer: &LaunchOffer<'_>) -> FleetRequest {
     choice.request(&token, &claims)
 }
 
-/// Executes the probe. One successful subnet is enough; if none succeeds, the result is the error of the first subnet.
+/// Executes the probe. If AWS does not permit the launch, the dry runs are repeated without the tags that Karpenter does not
+/// write.
 ///
 /// # Errors
 /// When AWS refuses a call or does not answer.
-pub async fn try_out(cloud: &dyn Cloud, probe: &LaunchProbe) -> Result<(), ProbeFailure> {
+pub async fn try_out(cloud: &dyn Cloud, probe: &LaunchProbe) -> Result<PermittedTags, ProbeFailure> {
     let failed = |stage| move |error| ProbeFailure { stage, error };
     match cloud.create_launch_template(&probe.template).await {
         Err(error) if error.kind == ErrorKind::AlreadyExists => {}
         made => drop(made.map_err(failed(Stage::Template))?),
     }
+    let Err(failure) = rehearse(cloud, probe).await else { return Ok(PermittedTags::All) };
+    let is_denied = failure.error.kind == ErrorKind::Unauthorized;
+    if is_denied && rehearse(cloud, &probe.without_own_tags()).await.is_ok() {
+        return Ok(PermittedTags::WithoutOwn);
+    }
+    Err(failure)
+}
+
+/// Executes the dry runs. One successful subnet is enough; if none succeeds, the result is the error of the first subnet.
+async fn rehearse(cloud: &dyn Cloud, probe: &LaunchProbe) -> Result<(), ProbeFailure> {
+    let failed = |stage| move |error| ProbeFailure { stage, error };
     cloud.dry_run_create_fleet(&probe.fleet).await.map_err(failed(Stage::Fleet))?;
     let mut first = None;
     for run in &probe.runs {
@@ -98,6 +120,15 @@ pub async fn try_out(cloud: &dyn Cloud, probe: &LaunchProbe) -> Result<(), Probe
         }
     }
     first.map_or(Ok(()), |error| Err(failed(Stage::Run)(error)))
+}
+
+impl LaunchProbe {
+    fn without_own_tags(&self) -> Self {
+        let mut reduced = self.clone();
+        let tags = reduced.runs.iter_mut().map(|run| &mut run.tags).chain([&mut reduced.fleet.tags]);
+        tags.for_each(|tags| tags.retain(|key, _| !OWN_LAUNCH_TAGS.contains(&key.as_str())));
+        reduced
+    }
 }
 
 impl ProbeFailure {

@@ -1,14 +1,15 @@
 //! Tests of launch probes: denied calls become conditions, and calls without a definite answer are retried.
 
 use api::condition;
-use cloud::fake::{FakeCloud, Fault};
-use cloud::launch::{InFlight, LaunchOffer, LaunchProbe, LaunchRequest, probe, try_out};
+use cloud::fake::{FakeCloud, Fault, Input, karpenter_policies};
+use cloud::launch::{InFlight, LaunchOffer, LaunchProbe, LaunchRequest, PermittedTags, probe, try_out};
 use cloud::nodeclass::{Resolution, ResolutionCache, fetch, queries, resolve};
 use cloud::requirements as requirements_of;
 use cloud::types::{ClassSettings, OfferingSource, Source, add_placement, catalogue};
 use cloud::unavailable_offerings::UnavailableOfferings;
 use cloud::{ErrorKind, PlacementGroup, data};
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::{class, cloud, settings};
 
@@ -57,8 +58,8 @@ async fn probe_launches_nothing_and_names_the_pool() {
     let resolution = resolution(&cloud).await;
     assert!(resolution.is_ready(), "{:?}", resolution.findings);
     let probe = probe_of(&resolution, &[pool("nowhere"), pool("us-west-2b")], &["m5.large", "g5.xlarge"]).unwrap();
-    assert_eq!(try_out(&cloud, &probe).await, Ok(()));
-    assert_eq!(try_out(&cloud, &probe).await, Ok(()), "the launch template is there already");
+    assert_eq!(try_out(&cloud, &probe).await, Ok(PermittedTags::All));
+    assert_eq!(try_out(&cloud, &probe).await, Ok(PermittedTags::All), "the launch template is there already");
     assert!(cloud.machines().is_empty() && cloud.count("CreateFleet") == 0);
     assert_eq!(cloud.template_names().len(), 1);
     let text = format!("{probe:?}");
@@ -85,16 +86,21 @@ async fn launch_failed_reports_denied_calls_with_a_hint() {
             Some("CreateLaunchTemplateAuthCheckFailed"),
             "create launch templates for class default",
         ),
-        ("fleets", vec![(FLEET, 1, no())], Some("CreateFleetAuthCheckFailed"), "service control policy"),
+        (
+            "fleets",
+            vec![(FLEET, 1, no()), (FLEET, 2, no())],
+            Some("CreateFleetAuthCheckFailed"),
+            "service control policy",
+        ),
         (
             "every subnet",
-            vec![(RUN, 1, no()), (RUN, 2, no()), (RUN, 3, no())],
+            (1..=6).map(|nth| (RUN, nth, no())).collect(),
             Some("RunInstancesAuthCheckFailed"),
             "IAM policy",
         ),
         (
             "the first subnet decides",
-            vec![(RUN, 1, no()), (RUN, 2, Fault::server()), (RUN, 3, Fault::server())],
+            [(RUN, 1, no())].into_iter().chain((2..=6).map(|nth| (RUN, nth, Fault::server()))).collect(),
             Some("RunInstancesAuthCheckFailed"),
             "",
         ),
@@ -136,7 +142,7 @@ async fn try_out_succeeds_when_one_subnet_works() {
     let resolution = resolution(&cloud).await;
     let probe = probe_of(&resolution, &[], &["m5.large"]).unwrap();
     cloud.fail(RUN, 1, Fault::server());
-    assert_eq!(try_out(&cloud, &probe).await, Ok(()));
+    assert_eq!(try_out(&cloud, &probe).await, Ok(PermittedTags::All));
     assert_eq!(cloud.count(RUN), 2);
 }
 
@@ -189,4 +195,27 @@ async fn probe_uses_the_placement_group_of_the_class() {
         let text = format!("{probe:?}");
         assert!(text.contains(expected) && text.contains("\"blue\""), "{partitions:?}: {text}");
     }
+}
+
+/// Policies with rules for tags may deny a launch only because of the tags that Karpenter does not write.
+#[tokio::test]
+async fn try_out_omits_own_tags_when_policies_deny_them() {
+    let mut policies = karpenter_policies("kerf", "us-west-2", "kerf");
+    let denial = json!({"Statement": {
+        "Effect": "Deny", "Action": ["ec2:CreateFleet", "ec2:RunInstances", "ec2:CreateTags"], "Resource": "*",
+        "Condition": {"ForAnyValue:StringLike": {"aws:TagKeys": "kerf.sh/*"}},
+    }});
+    let cloud = cloud();
+    let resolution = resolution(&cloud).await;
+    let probe = probe_of(&resolution, &[], &["m5.large"]).unwrap();
+    cloud.set_policies(Some(policies.clone()));
+    assert_eq!(try_out(&cloud, &probe).await, Ok(PermittedTags::All));
+    policies.add(&denial).unwrap();
+    cloud.set_policies(Some(policies));
+    assert_eq!(try_out(&cloud, &probe).await, Ok(PermittedTags::WithoutOwn));
+    let log = cloud.log();
+    let Some(Input::Probe(run)) = log.last().map(|logged| &logged.input) else { panic!("{log:?}") };
+    assert!(run.tags.contains_key(api::label::NODEPOOL), "{:?}", run.tags);
+    let own = cloud::tags::OWN_LAUNCH_TAGS;
+    assert!(own.iter().all(|key| !run.tags.contains_key(*key)), "{:?}", run.tags);
 }

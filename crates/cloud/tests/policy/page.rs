@@ -53,9 +53,25 @@ Set all variables, also for parts that you leave out: `envsubst` replaces a miss
 
 ## With Karpenter's policies
 
-Karpenter's policies work, except that instances of one CreateFleet call get the tag `kerf.sh/nodeclaim-uid` later. Add this key to
-`aws:TagKeys` in AllowScopedResourceTagging; until then Kerf logs the refusal and retries. Otherwise the policies of this page are
-tighter: resources of a launch must belong to the account, and instance profiles have the path of the cluster.
+The policies of Karpenter 1.14 allow every call; a test runs the controller with them. They deny one tag, `kerf.sh/nodeclaim-uid` on
+instances that are launched together, which is then left out: nothing depends on it. To have it, add the key to `aws:TagKeys` in
+AllowScopedResourceTagging. Otherwise the policies of this page are tighter: resources of a launch must belong to the account, and
+instance profiles have the path of the cluster.
+
+Policies of your own may deny more tags. Kerf finds this out by itself, and reports each case once as the event `TagsDenied` of the
+EC2NodeClass:
+
+| denied tag | when | instead |
+|---|---|---|
+| `kerf.sh/nodeclaim-uid` in CreateTags | an instance of a fleet of several is a node | left out |
+| `Name`, `eks:eks-cluster-name` or `karpenter.sh/nodeclaim` in CreateTags | an instance is a node | the others are written; tried again within an hour |
+| `kerf.sh/launch-token`, `karpenter.sh/nodeclaim` or `kerf.sh/nodeclaim-uid` in CreateFleet | the dry run of an EC2NodeClass | launches omit all three: an instance whose launch a crash of the controller interrupts is terminated instead of used |
+
+With `DISABLE_DRY_RUN` the last row fails launches. Tags of the EC2NodeClass and those that Karpenter writes at launches are never left out.
+
+`kerf adopt --check --iam-policy FILE` compares policies with these needs: it names missing actions with the statements to add, and denied
+tags ([migrate-from-karpenter.md](migrate-from-karpenter.md#iam-policies)). It does not read permissions boundaries and service control
+policies.
 "#;
 
 pub(super) fn page() -> String {
