@@ -328,3 +328,13 @@ async fn instances_stop_and_take_their_names_from_the_subnet() {
     cloud.terminate_instances(std::slice::from_ref(id)).await.unwrap();
     assert_eq!(cloud.machine(id).unwrap().instance.state, "shutting-down");
 }
+
+#[tokio::test]
+async fn parameter_is_found_by_name_and_by_arn() {
+    let (cloud, _) = cloud();
+    let name = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/recommended/image_id";
+    let found = cloud.parameter(name).await.unwrap();
+    assert!(found.is_some());
+    assert_eq!(cloud.parameter(&format!("arn:aws:ssm:us-west-2::parameter{name}")).await.unwrap(), found);
+    assert_eq!(cloud.parameter("arn:aws:ssm:us-west-2::parameter/none").await.unwrap(), None);
+}

@@ -81,17 +81,24 @@ pub async fn run(suite: &Suite, plan: &Plan) -> Result<Vec<Case>> {
     stream::iter(files).map(run).buffer_unordered(clusters).try_concat().await
 }
 
+/// Program of a suite, and the folder in which it runs.
+struct Program {
+    file: PathBuf,
+    sources: PathBuf,
+}
+
 /// Builds the suite's program.
-async fn build(suite: Suite) -> Result<PathBuf> {
+async fn build(suite: Suite) -> Result<Program> {
     let built = tokio::task::spawn_blocking(move || {
         let folder = go_program(&format!("conformance/{}", suite.module))?;
-        Ok::<_, anyhow::Error>(folder.join(format!("{}.test", suite.package)))
+        let file = folder.join(format!("{}.test", suite.package));
+        Ok::<_, anyhow::Error>(Program { file, sources: suite.sources()? })
     });
     built.await.context("the build was interrupted")?
 }
 
 /// Returns the chosen cases without running them.
-async fn list(program: &Path, plan: &Plan) -> Result<Vec<Case>> {
+async fn list(program: &Program, plan: &Plan) -> Result<Vec<Case>> {
     let folder = RunFolder::create("conformance")?;
     let mut command = suite_command(program, plan, &folder.path().join("report.json"));
     command.arg("-ginkgo.dry-run");
@@ -110,7 +117,7 @@ fn by_file(chosen: Vec<Case>, last: &Results) -> Vec<(String, BTreeSet<String>)>
     files
 }
 
-async fn run_file(suite: &Suite, program: &Path, plan: &Plan, file: &str) -> Result<Vec<Case>> {
+async fn run_file(suite: &Suite, program: &Program, plan: &Plan, file: &str) -> Result<Vec<Case>> {
     match &plan.given {
         Some(given) => run_in_given_cluster(suite, program, plan, given, file).await,
         None => run_in_own_cluster(suite, program, plan, file).await,
@@ -119,7 +126,7 @@ async fn run_file(suite: &Suite, program: &Path, plan: &Plan, file: &str) -> Res
 
 async fn run_in_given_cluster(
     suite: &Suite,
-    program: &Path,
+    program: &Program,
     plan: &Plan,
     given: &Given,
     file: &str,
@@ -131,7 +138,7 @@ async fn run_in_given_cluster(
     report("suite", command, folder.path()).await
 }
 
-async fn run_in_own_cluster(suite: &Suite, program: &Path, plan: &Plan, file: &str) -> Result<Vec<Case>> {
+async fn run_in_own_cluster(suite: &Suite, program: &Program, plan: &Plan, file: &str) -> Result<Vec<Case>> {
     let environment = start(suite, plan.karpenter.clone()).await?;
     let mut command = suite_command(program, plan, &environment.folder().join("report.json"));
     command
@@ -198,8 +205,9 @@ fn add_objects(command: &mut Command, suite: &Suite, class: &Path, pool: Option<
     }
 }
 
-fn suite_command(program: &Path, plan: &Plan, report: &Path) -> Command {
-    let mut command = Command::new(program);
+fn suite_command(program: &Program, plan: &Plan, report: &Path) -> Command {
+    let mut command = Command::new(&program.file);
+    command.current_dir(&program.sources);
     command.args(["-test.timeout=0", "-ginkgo.timeout=4h", "-ginkgo.no-color", "-ginkgo.v"]);
     command.arg(flag("ginkgo.json-report", report));
     if !plan.cases.is_empty() {

@@ -1,6 +1,7 @@
 //! The suites of Karpenter and what each of them needs.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
@@ -11,7 +12,9 @@ use super::folder;
 pub struct Suite {
     /// Go module that builds the program: `core` or `provider`.
     pub module: &'static str,
-    /// Last part of the package's path, as in the name of the program.
+    /// Path of the package.
+    path: String,
+    /// Last part of the path, as in the name of the program.
     pub package: String,
 }
 
@@ -20,6 +23,18 @@ impl Suite {
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}/{}", self.module, self.package)
+    }
+
+    /// Returns the folder of the package's sources, in which its cases read their data.
+    ///
+    /// # Errors
+    /// Returns an error if Go does not know the package.
+    pub fn sources(&self) -> Result<PathBuf> {
+        let mut command = Command::new("go");
+        command.args(["list", "-f", "{{.Dir}}", &self.path]).current_dir(folder().join(self.module));
+        let output = command.output().context("cannot run go")?;
+        ensure!(output.status.success(), "go list {}: {}", self.path, String::from_utf8_lossy(&output.stderr).trim());
+        Ok(PathBuf::from(String::from_utf8(output.stdout).context("the folder is no UTF-8")?.trim_end()))
     }
 
     /// Returns the file of the results.
@@ -42,7 +57,7 @@ pub fn all() -> Result<Vec<Suite>> {
         let list = folder().join(module).join("suites");
         let text = std::fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
         let package = |path: &str| path.rsplit_once('/').map_or(path, |(_, name)| name).to_owned();
-        suites.extend(text.lines().map(|path| Suite { module, package: package(path) }));
+        suites.extend(text.lines().map(|path| Suite { module, path: path.to_owned(), package: package(path) }));
     }
     Ok(suites)
 }

@@ -68,6 +68,8 @@ impl Cloud for FakeCloud {
     }
 
     fn parameter<'a>(&'a self, name: &'a str) -> Call<'a, Option<String>> {
+        // The call also takes the ARN of a parameter.
+        let name = name.strip_prefix("arn:").and_then(|arn| Some(arn.split_once(":parameter")?.1)).unwrap_or(name);
         self.call("GetParameter", Input::Name(name.to_owned()), |state, _| Ok(state.parameters.get(name).cloned()))
     }
 
