@@ -46,6 +46,12 @@ const NANOSECONDS: f64 = 1e9;
 /// Message of a case that did not run, because one before it in its container failed.
 const NOT_REACHED: &str = "Spec skipped because an earlier spec in an ordered container failed";
 
+/// Reports whether the case did not run, because one before it in its container failed.
+#[must_use]
+pub fn was_not_reached(case: &Case) -> bool {
+    case.message == NOT_REACHED
+}
+
 /// Returns the cases of a report that were chosen to run, also those that their suite skips with a reason.
 ///
 /// # Errors

@@ -117,7 +117,33 @@ fn by_file(chosen: Vec<Case>, last: &Results) -> Vec<(String, BTreeSet<String>)>
     files
 }
 
+/// Runs the cases of a file. Cases that did not run because another one of their container failed get a run of their own.
 async fn run_file(suite: &Suite, program: &Program, plan: &Plan, file: &str) -> Result<Vec<Case>> {
+    let mut ran = run_once(suite, program, plan, file).await?;
+    loop {
+        let left: BTreeSet<String> =
+            ran.iter().filter(|case| ginkgo::was_not_reached(case)).map(|case| case.name.clone()).collect();
+        if left.is_empty() {
+            return Ok(ran);
+        }
+        println!("    {} cases of {} {file} run again behind a failed one", left.len(), suite.name());
+        let again = run_once(suite, program, &Plan { cases: any_of(&left), ..plan.clone() }, file).await?;
+        let has_progress = again.iter().any(|case| !ginkgo::was_not_reached(case));
+        ran.retain(|case| !again.iter().any(|new| new.name == case.name));
+        ran.extend(again);
+        if !has_progress {
+            return Ok(ran);
+        }
+    }
+}
+
+/// Returns a regular expression for exactly these names, in Go's syntax.
+fn any_of(names: &BTreeSet<String>) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!(r"\Q{name}\E")).collect();
+    format!("(?:{})$", quoted.join("|"))
+}
+
+async fn run_once(suite: &Suite, program: &Program, plan: &Plan, file: &str) -> Result<Vec<Case>> {
     match &plan.given {
         Some(given) => run_in_given_cluster(suite, program, plan, given, file).await,
         None => run_in_own_cluster(suite, program, plan, file).await,
@@ -276,4 +302,15 @@ pub fn ensure_passed(ran: &[Case]) -> Result<()> {
     ensure!(!ran.is_empty(), "no case ran");
     ensure!(others.is_empty(), "{} of {} cases did not pass:\n{}", others.len(), ran.len(), others.join("\n"));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::any_of;
+
+    #[test]
+    fn any_of_quotes_names() {
+        let names = ["Drift (a|b) [x]", "c"].map(str::to_owned).into();
+        assert_eq!(any_of(&names), r"(?:\QDrift (a|b) [x]\E|\Qc\E)$");
+    }
 }
