@@ -189,6 +189,7 @@ fn scope(objects: &[&Value], role: &RolePolicies) -> Option<PolicyScope> {
         manages_profiles: !node_roles.is_empty() && !is_set("ISOLATED_VPC"),
         reads_cluster: is_set("EKS_CONTROL_PLANE") || facts.iter().any(|name| setting(name).is_none()),
         reads_prices: !is_set("ISOLATED_VPC"),
+        follows_zonal_shifts: is_set("ENABLE_ZONAL_SHIFT"),
         node_roles,
     })
 }

@@ -250,7 +250,7 @@ fn nodeclaim_is_quiet_later_when_it_was_taken_over() {
             "type": "Initialized", "status": "True", "reason": "Initialized", "lastTransitionTime": "2026-11-01T00:00:00Z",
         });
         serde_json::from_value(json!({
-            "metadata": {"name": "a", "annotations": annotations}, "spec": {}, "status": {"conditions": [initialized]},
+            "metadata": {"name": "a", "annotations": annotations}, "spec": {"requirements": [], "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}, "status": {"conditions": [initialized]},
         }))
         .unwrap()
     };

@@ -19,6 +19,7 @@ fn scope() -> PolicyScope {
         manages_profiles: true,
         reads_cluster: true,
         reads_prices: true,
+        follows_zonal_shifts: true,
     }
 }
 
@@ -100,6 +101,7 @@ fn check_needs_only_the_permissions_of_the_cluster() {
         manages_profiles: false,
         reads_cluster: false,
         reads_prices: false,
+        follows_zonal_shifts: false,
         node_roles: Vec::new(),
         ..scope()
     };

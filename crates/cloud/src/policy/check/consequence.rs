@@ -61,6 +61,7 @@ const BY_STATEMENT: &[(&str, Consequence)] = &[
         vital("notices in the queue are not received, and only nodes with an agent react to them"),
     ),
     ("AllowSSMReadActions", vital("EC2NodeClasses that select images by alias are not Ready")),
+    ("AllowZonalShiftStatusReadOnly", minor("launches go on in zones from which ARC shifts away")),
     ("AllowPricingReadActions", minor("on-demand prices are the built-in ones")),
 ];
 

@@ -35,6 +35,8 @@ pub struct PolicyScope {
     pub reads_cluster: bool,
     /// True if the Pricing API can be reached.
     pub reads_prices: bool,
+    /// True if Kerf follows zonal shifts.
+    pub follows_zonal_shifts: bool,
 }
 
 /// An action of a statement, with requests that need it.
@@ -89,6 +91,7 @@ impl PolicyScope {
             "AllowAPIServerEndpointDiscovery" => self.reads_cluster,
             "AllowInterruptionQueueActions" => self.queue.is_some(),
             "AllowPricingReadActions" => self.reads_prices,
+            "AllowZonalShiftStatusReadOnly" => self.follows_zonal_shifts,
             "AllowInstanceProfileReadActions" => self.manages_profiles,
             sid if sid.starts_with("AllowScopedInstanceProfile") => self.manages_profiles,
             _ => true,
@@ -168,6 +171,10 @@ fn requests(sid: &str, action: &str, resource: &str, scope: &PolicyScope) -> Vec
             vec![plain.with_request_tags(&scope.profile_tags()).with_resource_tags(&scope.profile_tags())]
         }
         "AllowScopedInstanceProfileActions" => vec![plain.with_resource_tags(&scope.profile_tags())],
+        "AllowZonalShiftStatusReadOnly" => {
+            let cluster = scope.filled("arn:${PARTITION}:eks:${REGION}:${ACCOUNT}:cluster/${CLUSTER}");
+            vec![plain.with("arc-zonal-shift:ResourceIdentifier", &cluster)]
+        }
         _ => vec![plain],
     };
     requests.into_iter().map(|request| (pattern.clone(), request)).collect()
