@@ -224,7 +224,7 @@ async fn there_and_back(environment: &mut Environment) -> Result<()> {
     environment.set_karpenter(Some(program));
     environment.start_controller()?;
     taken_over(environment, &theirs).await?;
-    both.stays(environment, lasts()).await.context("Karpenter is back")?;
+    both.stays(environment, lasts() / 3).await.context("Karpenter is back")?;
     pod(environment, "latecomer", "3").await?;
     runs(environment, "latecomer").await.context("Karpenter launches again")
 }
