@@ -40,6 +40,7 @@ test: prepare-test ## Runs every test.
 .PHONY: programs
 programs: controlplane moto helm linters
 	@$(RUN) suites-core "building Karpenter's end-to-end suites" "first time: 1 to 3 minutes" $(GO) tests/conformance/core
+	@$(RUN) karpenter-aws "building Karpenter with its AWS provider" "first time: 1 to 3 minutes" $(GO) tests/karpenter
 	@$(RUN) aemm "building the simulator of instance metadata" "first time: 10 s" $(GO) tests/aemm
 
 bare: prepare-bare ## Runs `make demo` and `make test` in a throwaway root without packages and caches; KINDS="disk tmpfs" of /tmp.
