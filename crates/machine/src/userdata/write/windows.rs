@@ -14,7 +14,7 @@ pub(super) fn render(input: &Bootstrap) -> Result<Document, RenderError> {
     let (commands, after) = split(input.user_text())?;
     let mut lines = vec![OPEN.to_owned()];
     lines.extend((!commands.trim().is_empty()).then(|| commands.trim_matches(['\r', '\n']).to_owned()));
-    lines.push(format!("[string]$BootstrapScript = \"$env:ProgramFiles\\{SCRIPT}\""));
+    lines.push(format!("[string]$EKSBootstrapScriptFile = \"$env:ProgramFiles\\{SCRIPT}\""));
     lines.push(call(input));
     lines.push(CLOSE.to_owned());
     lines.extend((!after.is_empty()).then(|| after.to_owned()));
@@ -24,7 +24,7 @@ pub(super) fn render(input: &Bootstrap) -> Result<Document, RenderError> {
 fn call(input: &Bootstrap) -> String {
     let arguments = arguments::kubelet_arguments(input);
     let mut words = vec![
-        "& $BootstrapScript".to_owned(),
+        "& $EKSBootstrapScriptFile".to_owned(),
         format!("-EKSClusterName {}", quoted(&input.cluster_name)),
         format!("-APIServerEndpoint {}", quoted(&input.cluster_endpoint)),
         format!("-Base64ClusterCA {}", quoted(&input.cluster_ca)),
