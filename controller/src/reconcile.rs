@@ -314,7 +314,7 @@ impl Reconciler {
         let id = provider_id.and_then(|id| id.rsplit('/').next()).filter(|id| id.starts_with("i-"));
         let Some(id) = id else { return Ok(InstanceState::Unknown) };
         let shifted = self.offerings.shifted_zones(self.cluster.now());
-        if provider_id.and_then(cloud::zone_of_provider_id).is_some_and(|zone| shifted.contains(zone)) {
+        if cloud::is_in_zones(provider_id, &shifted) {
             return Ok(InstanceState::Shifted);
         }
         Ok(match self.lookups.instance(id).await? {

@@ -116,10 +116,8 @@ pub fn decide(
     }
     let alive: BTreeSet<String> =
         instances.iter().filter(|instance| !instance.is_ending()).map(cloud::Instance::provider_id).collect();
-    let in_shifted_zone = |claim: &NodeClaim| {
-        claim.provider_id().and_then(cloud::zone_of_provider_id).is_some_and(|zone| shifted.contains(zone))
-    };
-    let orphans = index.claims.values().filter(|claim| is_orphan(index, claim, &alive, now) && !in_shifted_zone(claim));
+    let excluded = |claim: &NodeClaim| cloud::is_in_zones(claim.provider_id(), shifted);
+    let orphans = index.claims.values().filter(|claim| is_orphan(index, claim, &alive, now) && !excluded(claim));
     steps.extend(orphans.map(|claim| delete(claim)));
     steps
 }

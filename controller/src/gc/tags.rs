@@ -60,9 +60,7 @@ impl PeriodicTask for Tagging {
         let TaskContext { cluster, offerings, writer } = context;
         let shifted = offerings.shifted_zones(cluster.now());
         let mut due = cluster.read(untagged);
-        due.retain(|claim| {
-            !claim.provider_id().and_then(cloud::zone_of_provider_id).is_some_and(|zone| shifted.contains(zone))
-        });
+        due.retain(|claim| !cloud::is_in_zones(claim.provider_id(), &shifted));
         if due.is_empty() {
             return Ok(EVERY);
         }
@@ -178,7 +176,8 @@ fn report(cluster: &Cluster, claim: &NodeClaim, denied: &Tags) {
     let class = cluster.read(|index| index.classes.get(&claim.spec.node_class_ref.name).cloned());
     if let Some(class) = class {
         let message = format!(
-            "the controller's IAM policies deny CreateTags with {keys}: instances that are launched together do not get these              tags; add the keys to aws:TagKeys of statement AllowScopedResourceTagging"
+            "the controller's IAM policies deny CreateTags with {keys}: instances that are launched together do not get these \
+             tags; add the keys to aws:TagKeys of statement AllowScopedResourceTagging"
         );
         cluster.notes.publish(Event::warning(ObjectReference::to(class.as_ref()), reason::TAGS_DENIED, message));
     }

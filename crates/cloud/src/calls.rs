@@ -12,7 +12,7 @@ pub mod rate_limiter;
 mod status;
 mod zonal_shift;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -340,9 +340,9 @@ impl Instance {
     }
 }
 
-/// Returns the zone name in a provider id such as `aws:///us-west-2a/i-1`.
+/// Reports whether the zone of a provider id such as `aws:///us-west-2a/i-1` is one of these.
 #[must_use]
-pub fn zone_of_provider_id(provider_id: &str) -> Option<&str> {
-    let (zone, _) = provider_id.strip_prefix("aws:///")?.split_once('/')?;
-    Some(zone)
+pub fn is_in_zones(provider_id: Option<&str>, zones: &BTreeSet<String>) -> bool {
+    let parts = provider_id.and_then(|id| id.strip_prefix("aws:///")?.split_once('/'));
+    parts.is_some_and(|(zone, _)| zones.contains(zone))
 }
