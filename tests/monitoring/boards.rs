@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use testbed::linters;
 
-use super::fleet::{Known, at, catalogue, index_of, made, put_pool};
+use super::fleet::{Known, at, catalogue, collect, index_of, made, put_pool};
 use super::{ALWAYS, is_series_of, read, spoken};
 
 /// Nodes of the cluster; its ten NodePools have three each.
@@ -97,7 +97,7 @@ fn scrape() -> String {
     let metrics = Metrics::new(&MetricsDetail::Karpenter.table());
     let index = cluster();
     let fleet = ClusterMetrics::new(MetricsDetail::Karpenter, true, at(50));
-    fleet.collect(&index, &PodDecisions::new(at(50)), &Known(Some(Arc::new(catalogue()))), &metrics, at(400));
+    collect(&fleet, &index, &PodDecisions::new(at(50)), &Known(Some(Arc::new(catalogue()))), &metrics, at(400));
     let claims: Vec<_> = index.claims.values().take(1).cloned().collect();
     counters::registered(&metrics, &claims[0]);
     let kind = CommandKind { reason: "Drifted".to_owned(), replaces: true, nodes: 1 };

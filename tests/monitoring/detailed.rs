@@ -13,7 +13,7 @@ use controller::state::pod_decisions::PodDecisions;
 use daemon::metric::{Description, Metrics};
 use serde_json::json;
 
-use super::fleet::{Known, at, catalogue, index_of, made, put_node, put_pod, values};
+use super::fleet::{Known, at, catalogue, collect, index_of, made, put_node, put_pod, values};
 
 const KARPENTER: MetricsDetail = MetricsDetail::Karpenter;
 
@@ -21,7 +21,7 @@ const KARPENTER: MetricsDetail = MetricsDetail::Karpenter;
 pub(super) fn scrape(index: &Index, detail: MetricsDetail, includes_state: bool) -> String {
     let metrics = Metrics::new(&detail.table());
     let fleet = ClusterMetrics::new(detail, includes_state, at(50));
-    fleet.collect(index, &PodDecisions::new(at(50)), &Known(Some(Arc::new(catalogue()))), &metrics, at(400));
+    collect(&fleet, index, &PodDecisions::new(at(50)), &Known(Some(Arc::new(catalogue()))), &metrics, at(400));
     metrics.render()
 }
 
@@ -134,10 +134,10 @@ fn pod_gauges_drop_deleted_pods() {
     let (mut index, metrics) = (Index::default(), Metrics::new(&KARPENTER.table()));
     let (fleet, decisions) = (ClusterMetrics::new(KARPENTER, true, at(0)), PodDecisions::new(at(0)));
     put_pod(&mut index, "", 20);
-    fleet.collect(&index, &decisions, &Known(None), &metrics, at(400));
+    collect(&fleet, &index, &decisions, &Known(None), &metrics, at(400));
     assert_eq!(values(&metrics.render(), "karpenter_pods_state"), [1.0]);
     drop(index.delete::<Pod>("team-20/pod-20", at(401)));
-    fleet.collect(&index, &decisions, &Known(None), &metrics, at(402));
+    collect(&fleet, &index, &decisions, &Known(None), &metrics, at(402));
     assert!(values(&metrics.render(), "karpenter_pods_state").is_empty());
 }
 
@@ -169,7 +169,7 @@ fn condition_metrics_have_the_names_and_labels_of_objects() {
         made::<NodeClaim>(claim)
     };
     let scrape = |index: &Index, seconds| {
-        fleet.collect(index, &PodDecisions::new(at(0)), &Known(None), &metrics, at(seconds));
+        collect(&fleet, index, &PodDecisions::new(at(0)), &Known(None), &metrics, at(seconds));
         metrics.render()
     };
     drop(index.apply(claim("Unknown", 10, None), at(10), true));
@@ -218,7 +218,7 @@ fn cost_errors_count_each_unpriced_node_once() {
     let (index, metrics) = (index_of(12), Metrics::new(&MetricsDetail::default().table()));
     let (fleet, decisions) = (ClusterMetrics::new(MetricsDetail::default(), true, at(0)), PodDecisions::new(at(0)));
     let errors = |catalogues: &Known, seconds| {
-        fleet.collect(&index, &decisions, catalogues, &metrics, at(seconds));
+        collect(&fleet, &index, &decisions, catalogues, &metrics, at(seconds));
         values(&metrics.render(), "karpenter_nodepools_cost_tracker_errors_total").iter().sum::<f64>()
     };
     assert!((errors(&Known(None), 10) - 12.0).abs() < 1e-9);

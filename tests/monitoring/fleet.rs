@@ -35,6 +35,18 @@ impl CatalogueSource for Known {
     }
 }
 
+/// Updates all metrics of a fleet.
+pub fn collect(
+    fleet: &ClusterMetrics,
+    index: &Index,
+    decisions: &PodDecisions,
+    catalogues: &dyn CatalogueSource,
+    metrics: &Metrics,
+    now: Timestamp,
+) {
+    fleet.publish(metrics, fleet.observe(index, decisions, catalogues, metrics, now));
+}
+
 fn aggregated(since: Timestamp) -> ClusterMetrics {
     ClusterMetrics::new(MetricsDetail::Aggregated, true, since)
 }
@@ -196,7 +208,7 @@ fn metrics_have_under_2000_series_with_1000_nodes() {
     let (index, catalogue, metrics) = (index(), Arc::new(catalogue()), Metrics::new(&table()));
     let prices = Known(Some(catalogue));
     let (fleet, decisions) = (aggregated(at(50)), PodDecisions::new(at(50)));
-    fleet.collect(&index, &decisions, &prices, &metrics, at(400));
+    collect(&fleet, &index, &decisions, &prices, &metrics, at(400));
     // Counters and histograms get samples too: for each NodePool, and for two values of every other label.
     for metric in table() {
         for (pool, word) in (0..POOLS).flat_map(|pool| ["x", "y"].map(|word| (format!("pool-{pool}"), word))) {
@@ -224,7 +236,7 @@ fn cluster_metrics_add_up_to_fleet_totals() {
     let (index, catalogue, metrics) = (index(), Arc::new(catalogue()), Metrics::new(&table()));
     let prices = Known(Some(catalogue));
     let (fleet, decisions) = (aggregated(at(50)), PodDecisions::new(at(50)));
-    fleet.collect(&index, &decisions, &prices, &metrics, at(400));
+    collect(&fleet, &index, &decisions, &prices, &metrics, at(400));
     let text = metrics.render();
     let sum = |name: &str| values(&text, name).iter().sum::<f64>();
     let paid: f64 = (0..NODES).map(|number| 0.01 * (type_of(number) + 1) as f64).sum();
@@ -252,7 +264,7 @@ fn cluster_metrics_add_up_to_fleet_totals() {
         assert!(close(sum(&format!("{name}_sum")), (pods - waiting) * each), "{name}");
         assert!(close(sum(&format!("{name}_count")), pods - waiting), "{name}");
     }
-    fleet.collect(&index, &decisions, &prices, &metrics, at(460));
+    collect(&fleet, &index, &decisions, &prices, &metrics, at(460));
     let counted = values(&metrics.render(), "karpenter_pods_bound_duration_seconds_count");
     assert_eq!(counted, [pods - waiting], "no pod is measured twice");
 }
@@ -262,13 +274,13 @@ fn cluster_metrics_drop_deleted_and_count_unpriced_nodes() {
     let (mut index, metrics) = (Index::default(), Metrics::new(&table()));
     put_node(&mut index, 0);
     let (fleet, decisions) = (aggregated(at(500)), PodDecisions::new(at(500)));
-    fleet.collect(&index, &decisions, &Known(None), &metrics, at(600));
+    collect(&fleet, &index, &decisions, &Known(None), &metrics, at(600));
     let text = metrics.render();
     assert_eq!(values(&text, "kerf_nodes_unpriced_count"), [1.0]);
     assert_eq!(values(&text, "karpenter_nodes_current_lifetime_seconds"), [600.0]);
     assert!(values(&text, "karpenter_pods_bound_duration_seconds_count").iter().sum::<f64>() < 1.0, "from before");
     drop(index.delete::<Node>("node-0", at(600)));
-    fleet.collect(&index, &decisions, &Known(None), &metrics, at(660));
+    collect(&fleet, &index, &decisions, &Known(None), &metrics, at(660));
     let text = metrics.render();
     assert_eq!(values(&text, "kerf_nodes_unpriced_count"), [0.0]);
     for name in ["karpenter_nodes_allocatable", "kerf_nodes_count", "karpenter_nodes_current_lifetime_seconds"] {
@@ -297,8 +309,8 @@ fn condition_metrics_count_transitions_and_terminations() {
     let (fleet, decisions) = (aggregated(at(0)), PodDecisions::new(at(0)));
     drop(index.apply(claim_with_condition("Unknown", 10, None), at(10), true));
     drop(index.apply(claim_with_condition("True", 13, None), at(13), true));
-    fleet.collect(&index, &decisions, &Known(None), &metrics, at(20));
-    fleet.collect(&index, &decisions, &Known(None), &metrics, at(23));
+    collect(&fleet, &index, &decisions, &Known(None), &metrics, at(20));
+    collect(&fleet, &index, &decisions, &Known(None), &metrics, at(23));
     let text = metrics.render();
     for line in [
         r#"operator_nodeclaim_status_condition_count{type="Launched",status="True",reason="Launched"} 1.0"#,
@@ -311,10 +323,10 @@ fn condition_metrics_count_transitions_and_terminations() {
         assert!(text.contains(line), "{line} is missing in\n{text}");
     }
     drop(index.apply(claim_with_condition("True", 13, Some(30)), at(30), true));
-    fleet.collect(&index, &decisions, &Known(None), &metrics, at(34));
+    collect(&fleet, &index, &decisions, &Known(None), &metrics, at(34));
     assert!(metrics.render().contains("operator_nodeclaim_termination_current_time_seconds{} 4.0"));
     drop(index.delete::<NodeClaim>("one", at(37)));
-    fleet.collect(&index, &decisions, &Known(None), &metrics, at(40));
+    collect(&fleet, &index, &decisions, &Known(None), &metrics, at(40));
     let text = metrics.render();
     assert_eq!(values(&text, "operator_nodeclaim_termination_duration_seconds_sum"), [7.0]);
     assert_eq!(values(&text, "operator_nodeclaim_termination_current_time_seconds"), [0.0]);
@@ -332,7 +344,7 @@ fn pod_metrics_start_at_the_plan_that_placed_the_pod() {
         created: planner::Millis(100_000),
         ..planner::Pod::default()
     };
-    fleet.collect(&index, &decisions, &Known(None), &metrics, at(101));
+    collect(&fleet, &index, &decisions, &Known(None), &metrics, at(101));
     assert_eq!(values(&metrics.render(), "karpenter_pods_provisioning_scheduling_undecided_time_seconds"), [1.0]);
     let (metrics, fleet) = (Metrics::new(&table()), aggregated(at(0)));
     let snapshot = planner::Snapshot { pods: vec![waiting(1), waiting(20)], ..planner::Snapshot::default() };
@@ -343,7 +355,7 @@ fn pod_metrics_start_at_the_plan_that_placed_the_pod() {
     };
     let report = planner::Report { pods: vec![place(), place()], ..planner::Report::default() };
     decisions.note(&snapshot, &planner::Plan { report, ..planner::Plan::default() }, &metrics, at(104));
-    fleet.collect(&index, &decisions, &Known(None), &metrics, at(140));
+    collect(&fleet, &index, &decisions, &Known(None), &metrics, at(140));
     let text = metrics.render();
     for (name, seconds) in [
         ("karpenter_pods_scheduling_decision_duration_seconds_sum", 8.0),

@@ -35,8 +35,6 @@ pub struct Setup {
     pub real: Arc<OnceLock<Parts>>,
     /// Changes the description of EC2.
     pub describe: Option<fn(Builder) -> Builder>,
-    /// Program of the real Karpenter, which runs in place of Kerf's controller.
-    pub karpenter: Option<PathBuf>,
 }
 
 /// Complete test cluster.
@@ -58,6 +56,7 @@ pub struct Environment {
     controller_pods: Option<ControllerPods>,
     gates: String,
     queue: String,
+    /// Program of the real Karpenter, which runs in place of Kerf's controller.
     karpenter: Option<PathBuf>,
     metrics_detail: &'static str,
     zonal_shift: bool,
@@ -108,7 +107,7 @@ impl Environment {
             controller_pods: None,
             gates,
             queue,
-            karpenter: setup.karpenter,
+            karpenter: None,
             metrics_detail: "aggregated",
             zonal_shift: false,
             ports,

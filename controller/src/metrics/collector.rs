@@ -62,18 +62,6 @@ impl ClusterMetrics {
         Self { detail, includes_state, exported, waits: Waits::new(since), unpriced }
     }
 
-    /// Updates all metrics.
-    pub fn collect(
-        &self,
-        index: &Index,
-        decisions: &PodDecisions,
-        catalogues: &dyn CatalogueSource,
-        metrics: &Metrics,
-        now: Timestamp,
-    ) {
-        self.publish(metrics, self.observe(index, decisions, catalogues, metrics, now));
-    }
-
     /// Replaces the gauges. This takes longer than to observe them, and needs no index.
     pub fn publish(&self, metrics: &Metrics, samples: Vec<Sample>) {
         self.exported.replace(metrics, samples);

@@ -306,7 +306,9 @@ async fn interruptible_capacity_returns_after_its_instances_end() {
     assert_eq!(cloud.machine(&instance).unwrap().instance.state, "shutting-down");
     assert_eq!(counts(&lent), ("cancelled".to_owned(), 0, 0));
     assert_eq!(counts(&source), ("active".to_owned(), 2, 2));
-    assert!(cloud.account().cancel_reservation(&source) && !cloud.account().cancel_reservation(&source));
+    assert!(cloud.account().cancel_reservation(&source) && cloud.account().cancel_reservation(&source));
+    assert!(!cloud.account().cancel_reservation("cr-none"));
+    assert_eq!(counts(&source), ("cancelled".to_owned(), 2, 0));
 }
 
 #[tokio::test]

@@ -192,7 +192,8 @@ async fn run_in_own_cluster(suite: &Suite, program: &Program, plan: &Plan, file:
 /// Starts a cluster with a controller and the CNI's DaemonSet and settings.
 async fn start(suite: &Suite, karpenter: Option<PathBuf>) -> Result<Environment> {
     let describe = Some(account::description(suite));
-    let mut environment = Environment::start_with(Setup { describe, karpenter, ..Setup::default() }).await?;
+    let mut environment = Environment::start_with(Setup { describe, ..Setup::default() }).await?;
+    environment.set_karpenter(karpenter);
     let settings = json!({"name": "amazon-vpc-cni", "namespace": "kube-system"});
     environment.apply_value(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": settings})).await?;
     environment.apply("getting-started/aws-node.yaml").await?;

@@ -28,15 +28,14 @@ pub(super) async fn act(cloud: &FakeCloud, form: &Form) -> Result<Reply, Failure
             cloud.add_role(role);
             return role_named(cloud, "CreateRole", role);
         }
-        other => change_role(cloud, other, role, form)?,
+        other => change_role(cloud, other, role)?,
     }
     let body = Xml::iam_response(form.text("Action"), |_| {});
     Ok(Reply { body, summary: "done".to_owned() })
 }
 
 /// Changes a role. Attached policies have no effect: the fake's instances may do everything.
-fn change_role(cloud: &FakeCloud, action: &str, name: &str, form: &Form) -> Result<(), Failure> {
-    let policy = form.text("PolicyName");
+fn change_role(cloud: &FakeCloud, action: &str, name: &str) -> Result<(), Failure> {
     let found = match action {
         "DeleteRole" => {
             let found = cloud.account().has_role(name);
@@ -44,8 +43,6 @@ fn change_role(cloud: &FakeCloud, action: &str, name: &str, form: &Form) -> Resu
             found
         }
         "AttachRolePolicy" | "DetachRolePolicy" => cloud.account().has_role(name),
-        "PutRolePolicy" => cloud.account().put_role_policy(name, policy, form.text("PolicyDocument")),
-        "DeleteRolePolicy" => cloud.account().delete_role_policy(name, policy),
         other => return Err(invalid("InvalidAction", format!("Could not find operation {other}"))),
     };
     if found { Ok(()) } else { Err(missing_role(name)) }

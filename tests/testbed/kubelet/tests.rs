@@ -448,3 +448,14 @@ fn due_resizes_a_pod_once_when_its_requests_change() -> Result<()> {
     assert!(granted["state"]["running"].is_object(), "the rest stays as it was: {granted}");
     Ok(())
 }
+
+#[test]
+fn capacity_has_fewer_pods_with_a_limit_per_core() -> Result<()> {
+    let machine = machine()?;
+    let settings = Settings::read(machine.path())?;
+    for (pods_per_core, pods) in [(0, "29"), (10, "20"), (20, "29")] {
+        let status = node::status(&Settings { pods_per_core, ..settings.clone() }, &hardware(), Vec::new())?;
+        assert_eq!(status["capacity"]["pods"], pods, "{pods_per_core}");
+    }
+    Ok(())
+}

@@ -4,6 +4,7 @@ use crate::calls::{
     CapacityReservation, Filter, Image, PlacementGroup, PlacementGroupQuery, ReservationFilter, SecurityGroup, Subnet,
     Tags,
 };
+use crate::policy::evaluation::wildcard;
 
 /// Account id of the fake; the owner `self` means this account.
 pub const ACCOUNT: &str = "123456789012";
@@ -57,23 +58,6 @@ fn owns(wanted: &str, owner: &str) -> bool {
         "amazon" => owner == AMAZON,
         id => owner == id,
     }
-}
-
-/// Reports whether the text matches one of EC2's filter patterns: `*` is any text, `?` any one character.
-fn wildcard(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
-    let mut reached = vec![false; text.len() + 1];
-    reached[0] = true;
-    for symbol in pattern {
-        let mut next = vec![false; text.len() + 1];
-        for at in 0..=text.len() {
-            let step = at > 0 && reached[at - 1] && (symbol == '?' || symbol == text[at - 1]);
-            let any = symbol == '*' && (reached[at] || (at > 0 && next[at - 1]));
-            next[at] = if symbol == '*' { any } else { step };
-        }
-        reached = next;
-    }
-    reached[text.len()]
 }
 
 #[cfg(test)]

@@ -11,8 +11,6 @@ use crate::calls::{CloudError, ErrorKind, InstanceProfile, InstanceProfileReques
 #[derive(Default)]
 pub(super) struct Profiles {
     pub(super) roles: BTreeSet<String>,
-    /// Inline policies by role and name.
-    pub(super) policies: BTreeMap<(String, String), String>,
     profiles: BTreeMap<String, InstanceProfile>,
 }
 

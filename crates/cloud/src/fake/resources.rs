@@ -95,11 +95,10 @@ impl<'c> Account<'c> {
         created
     }
 
-    /// Cancels a reservation. Its instances continue without it. Returns false if no such reservation is active.
+    /// Cancels a reservation, perhaps again. Its instances continue without it. Returns false if it does not exist.
     pub fn cancel_reservation(&self, id: &str) -> bool {
         let (mut state, _) = self.cloud.at_present();
-        let active = state.reservations.iter_mut().find(|one| one.id == id && one.state == "active");
-        let Some(reservation) = active else { return false };
+        let Some(reservation) = state.reservations.iter_mut().find(|one| one.id == id) else { return false };
         "cancelled".clone_into(&mut reservation.state);
         reservation.available = 0;
         for machine in state.machines.values_mut() {
@@ -206,18 +205,6 @@ impl<'c> Account<'c> {
     #[must_use]
     pub fn has_role(&self, name: &str) -> bool {
         self.cloud.at_present().0.profiles.roles.contains(name)
-    }
-
-    /// Stores an inline policy of a role. Returns false if the role does not exist.
-    pub fn put_role_policy(&self, role: &str, name: &str, document: &str) -> bool {
-        let (mut state, _) = self.cloud.at_present();
-        state.profiles.policies.insert((role.to_owned(), name.to_owned()), document.to_owned());
-        state.profiles.roles.contains(role)
-    }
-
-    /// Removes an inline policy of a role. Returns false if it does not exist.
-    pub fn delete_role_policy(&self, role: &str, name: &str) -> bool {
-        self.cloud.at_present().0.profiles.policies.remove(&(role.to_owned(), name.to_owned())).is_some()
     }
 
     /// Returns the name of an image.

@@ -17,6 +17,7 @@ use condition::StatementCondition;
 use pattern::Pattern;
 
 pub use document::DocumentError;
+pub(crate) use pattern::wildcard;
 pub use request::AccessRequest;
 
 /// Result of an evaluation.
@@ -149,16 +150,16 @@ impl PolicyStatement {
 
 impl Selection {
     fn contains(&self, matches: impl Fn(&Pattern) -> Truth) -> Truth {
-        let mut found = Truth::No;
-        for pattern in &self.patterns {
-            match matches(pattern) {
-                Truth::Yes => return if self.inverted { Truth::No } else { Truth::Yes },
-                Truth::Unknown(condition) => found = Truth::Unknown(condition),
-                Truth::No => {}
-            }
-        }
-        match found {
-            Truth::No if self.inverted => Truth::Yes,
+        any(self.patterns.iter().map(matches)).negated_if(self.inverted)
+    }
+}
+
+impl Truth {
+    /// Negates a known truth value if `negated`.
+    fn negated_if(self, negated: bool) -> Self {
+        match self {
+            Self::Yes if negated => Self::No,
+            Self::No if negated => Self::Yes,
             found => found,
         }
     }
@@ -175,4 +176,9 @@ fn all(parts: impl Iterator<Item = Truth>) -> Truth {
         }
     }
     whole
+}
+
+/// Returns `Yes` if one is `Yes`, and `No` if all are `No`.
+fn any(parts: impl Iterator<Item = Truth>) -> Truth {
+    all(parts.map(|part| part.negated_if(true))).negated_if(true)
 }

@@ -85,6 +85,12 @@ impl Caller<'_> {
             ("DescribeCluster", Input::Name(name)) => {
                 vec![self.request("eks:DescribeCluster", &self.arn("eks", &format!("cluster/{name}")))]
             }
+            ("GetManagedResource", Input::Name(arn)) => {
+                vec![
+                    self.request("arc-zonal-shift:GetManagedResource", "*")
+                        .with("arc-zonal-shift:ResourceIdentifier", arn),
+                ]
+            }
             // A name or URL. A deletion names only receipts.
             ("GetQueueUrl" | "ReceiveMessage" | "DeleteMessageBatch", input) => {
                 let named = match input {

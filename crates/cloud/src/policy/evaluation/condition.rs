@@ -1,7 +1,7 @@
 //! Conditions of statements: operators for strings, ARNs, truth values and the existence of keys.
 
 use super::pattern::Pattern;
-use super::{AccessRequest, Truth, variable};
+use super::{AccessRequest, Truth, all, any, variable};
 
 /// One key of a condition block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,8 +117,8 @@ impl StatementCondition {
         }
         let each = found.iter().map(|value| self.matches(*comparison, *negated, value));
         match quantifier {
-            Quantifier::All => super::all(each),
-            Quantifier::Single if *negated => super::all(each),
+            Quantifier::All => all(each),
+            Quantifier::Single if *negated => all(each),
             Quantifier::Single | Quantifier::Any => any(each),
         }
     }
@@ -129,33 +129,16 @@ impl StatementCondition {
     }
 
     fn matches(&self, comparison: Comparison, negated: bool, value: &str) -> Truth {
-        let found = self.one_of(|wanted| match comparison {
+        let matches = self.one_of(|wanted| match comparison {
             Comparison::Equals => wanted.equals(value),
             Comparison::EqualsWithoutCase | Comparison::Bool | Comparison::Null => wanted.equals_without_case(value),
             Comparison::Like => wanted.matches(value),
             Comparison::Arn => wanted.matches_arn(value),
         });
-        match found {
-            Truth::Yes if negated => Truth::No,
-            Truth::No if negated => Truth::Yes,
-            found => found,
-        }
+        matches.negated_if(negated)
     }
 
     fn one_of(&self, matches: impl Fn(&Pattern) -> Truth) -> Truth {
         any(self.values.iter().map(matches))
     }
-}
-
-/// Returns `Yes` if one is `Yes`, and `No` if all are `No`.
-fn any(parts: impl Iterator<Item = Truth>) -> Truth {
-    let mut whole = Truth::No;
-    for part in parts {
-        match part {
-            Truth::Yes => return Truth::Yes,
-            Truth::Unknown(condition) => whole = Truth::Unknown(condition),
-            Truth::No => {}
-        }
-    }
-    whole
 }

@@ -30,13 +30,13 @@ impl Pattern {
     }
 
     pub(super) fn matches(&self, text: &str) -> Truth {
-        self.compare(|pattern| wildcard(&pieces(pattern), text))
+        self.compare(|pattern| wildcard(pattern, text))
     }
 
     /// Matches the name of an action, in which case does not matter.
     pub(super) fn matches_action(&self, action: &str) -> Truth {
         let action = action.to_ascii_lowercase();
-        self.compare(|pattern| wildcard(&pieces(&pattern.to_ascii_lowercase()), &action))
+        self.compare(|pattern| wildcard(&pattern.to_ascii_lowercase(), &action))
     }
 
     /// Matches each of the six parts of an ARN for itself.
@@ -44,8 +44,7 @@ impl Pattern {
         self.compare(|pattern| {
             let (wanted, found): (Vec<&str>, Vec<&str>) =
                 (pattern.splitn(6, ':').collect(), arn.splitn(6, ':').collect());
-            wanted.len() == found.len()
-                && wanted.iter().zip(&found).all(|(wanted, found)| wildcard(&pieces(wanted), found))
+            wanted.len() == found.len() && wanted.iter().zip(&found).all(|(wanted, found)| wildcard(wanted, found))
         })
     }
 
@@ -95,8 +94,10 @@ fn pieces(pattern: &str) -> Vec<Piece> {
     pieces
 }
 
-/// Matches a text against a pattern. A mismatch returns to the last `*`, so the time is at most the product of both lengths.
-fn wildcard(pattern: &[Piece], text: &str) -> bool {
+/// Matches a text against a pattern of IAM, or of a filter of EC2. A mismatch returns to the last `*`, so the time is at most the
+/// product of both lengths.
+pub(crate) fn wildcard(pattern: &str, text: &str) -> bool {
+    let pattern = pieces(pattern);
     let letters: Vec<char> = text.chars().collect();
     let (mut at, mut position) = (0, 0);
     let mut last: Option<(usize, usize)> = None;
