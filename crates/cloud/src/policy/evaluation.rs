@@ -17,6 +17,7 @@ use condition::StatementCondition;
 use pattern::Pattern;
 
 pub use document::DocumentError;
+#[cfg(feature = "fake")]
 pub(crate) use pattern::wildcard;
 pub use request::AccessRequest;
 
