@@ -34,8 +34,7 @@ pub(in crate::provision) struct SchedulerModel {
     nodes: Vec<NodeCapacity>,
     /// Open nodes, the emptiest first.
     emptiest: BTreeSet<(Reverse<i64>, usize)>,
-    /// Dimensions of CPU and memory, by which nodes are compared.
-    sizes: [Option<usize>; 2],
+    sizes: ComparedSizes,
     /// Nodes where kube-scheduler may place pods that the plan assigned to future nodes.
     sought: BTreeSet<usize>,
 }
@@ -44,6 +43,39 @@ pub(in crate::provision) struct SchedulerModel {
 struct NodeCapacity {
     left: Amounts,
     whole: Amounts,
+    /// Free shares of CPU and memory, in thousandths: a trial reads them far more often than it changes them.
+    shares: [i64; 2],
+}
+
+/// Dimensions of CPU and memory, by which nodes are compared.
+#[derive(Clone, Copy)]
+struct ComparedSizes([Option<usize>; 2]);
+
+impl ComparedSizes {
+    /// Returns the free shares of CPU and memory, in thousandths.
+    fn shares(self, left: impl Fn(usize) -> i64, whole: &[i64]) -> [i64; 2] {
+        self.0.map(|dimension| {
+            dimension.map_or(0, |dimension| left(dimension).saturating_mul(1000) / whole[dimension].max(1))
+        })
+    }
+
+    fn capacity(self, left: Amounts, whole: Amounts) -> NodeCapacity {
+        let shares = self.shares(|dimension| left[dimension], &whole);
+        NodeCapacity { left, whole, shares }
+    }
+}
+
+impl NodeCapacity {
+    /// Returns the free share, in thousandths.
+    fn emptiness(&self) -> i64 {
+        self.shares.iter().sum::<i64>() / 2
+    }
+
+    /// Sets each free amount to the result of `change` for it and the request of the same dimension.
+    fn change(&mut self, sizes: ComparedSizes, requests: &[i64], change: impl Fn(i64, i64) -> i64) {
+        self.left.iter_mut().zip(requests).for_each(|(left, asked)| *left = change(*left, *asked));
+        self.shares = sizes.shares(|dimension| self.left[dimension], &self.whole);
+    }
 }
 
 /// Effects of the pods of one trial.
@@ -56,12 +88,12 @@ pub(in crate::provision) struct SimulatedPlacement {
 
 impl SchedulerModel {
     pub(in crate::provision) fn new(existing: &ExistingNodes<'_>, dimensions: &Dimensions) -> Self {
+        let sizes = ComparedSizes([Resources::CPU, Resources::MEMORY].map(|name| dimensions.of_resource(name)));
         let capacity = |node: usize| {
             let whole = dimensions.amounts(&existing.list[node].node.allocatable);
             let left = existing.left(node).map_or_else(|| vec![0; whole.len()].into(), Amounts::from);
-            NodeCapacity { left, whole }
+            sizes.capacity(left, whole)
         };
-        let sizes = [Resources::CPU, Resources::MEMORY].map(|name| dimensions.of_resource(name));
         let nodes: Vec<NodeCapacity> = (0..existing.list.len()).map(capacity).collect();
         let mut scheduler = Self { nodes, emptiest: BTreeSet::new(), sizes, sought: BTreeSet::new() };
         let is_up = |node: &usize| existing.list[*node].node.stage == Stage::Initialized;
@@ -91,41 +123,31 @@ impl SchedulerModel {
     /// Sets the free capacity of a node.
     fn leave(&mut self, node: usize, left: Amounts) {
         let open = self.emptiest.remove(&self.rank(node));
-        self.nodes[node].left = left;
+        let capacity = &mut self.nodes[node];
+        capacity.change(self.sizes, &left, |_, left| left);
         if open {
             self.emptiest.insert(self.rank(node));
         }
     }
 
     fn rank(&self, node: usize) -> (Reverse<i64>, usize) {
-        (Reverse(self.emptiness(&self.nodes[node])), node)
-    }
-
-    /// Returns the free share of a node, in thousandths.
-    fn emptiness(&self, capacity: &NodeCapacity) -> i64 {
-        self.shares(capacity, None).iter().sum::<i64>() / 2
+        (Reverse(self.nodes[node].emptiness()), node)
     }
 
     /// Returns kube-scheduler's score of a node for a pod: free share with the pod, and improvement of the balance of CPU and
     /// memory. Returns `None` where the pod does not fit.
     fn score(&self, capacity: &NodeCapacity, requests: &[i64]) -> Option<i64> {
+        if !fits(requests, &capacity.left) {
+            return None;
+        }
         let unevenness = |[cpu, memory]: [i64; 2]| (cpu - memory).abs() / 2;
-        let (before, after) = (self.shares(capacity, None), self.shares(capacity, Some(requests)));
-        let evener = unevenness(before) - unevenness(after);
-        fits(requests, &capacity.left).then(|| after.iter().sum::<i64>() / 2 + evener / 2)
-    }
-
-    /// Returns the free shares of CPU and memory, without or with a pod, in thousandths.
-    fn shares(&self, capacity: &NodeCapacity, requests: Option<&[i64]>) -> [i64; 2] {
-        self.sizes.map(|dimension| {
-            let Some(dimension) = dimension else { return 0 };
-            let left = capacity.left[dimension] - requests.map_or(0, |requests| requests[dimension]);
-            left.saturating_mul(1000) / capacity.whole[dimension].max(1)
-        })
+        let after = self.sizes.shares(|dimension| capacity.left[dimension] - requests[dimension], &capacity.whole);
+        let evener = unevenness(capacity.shares) - unevenness(after);
+        Some(after.iter().sum::<i64>() / 2 + evener / 2)
     }
 
     fn size(&self, requests: &[i64]) -> i64 {
-        let [cpu, memory] = self.sizes.map(|dimension| dimension.map_or(0, |it| requests[it]));
+        let [cpu, memory] = self.sizes.0.map(|dimension| dimension.map_or(0, |it| requests[it]));
         cpu.max(memory / MEMORY_PER_MILLICORE)
     }
 }
@@ -167,12 +189,14 @@ impl<'s> SimulatedNodes<'s> {
     }
 
     fn put(&mut self, place: PodPlacement, requests: &[i64]) {
-        self.capacity_mut(place).left.iter_mut().zip(requests).for_each(|(left, asked)| *left -= asked);
+        let sizes = self.scheduler.sizes;
+        self.capacity_mut(place).change(sizes, requests, |left, asked| left - asked);
     }
 
     /// Removes a pod.
     fn free(&mut self, place: PodPlacement, requests: &[i64]) {
-        self.capacity_mut(place).left.iter_mut().zip(requests).for_each(|(left, asked)| *left += asked);
+        let sizes = self.scheduler.sizes;
+        self.capacity_mut(place).change(sizes, requests, |left, asked| left + asked);
     }
 
     fn claims(&self) -> impl Iterator<Item = PodPlacement> + use<> {
@@ -272,7 +296,7 @@ impl Relocator<'_> {
         let solver = &self.solver;
         let launches = solver.new_nodes.list[before.launches..].iter().map(|claim| {
             let whole = &solver.capacity.templates.candidate(claim.template, claim.entry).free;
-            NodeCapacity { left: whole.clone(), whole: whole.clone() }
+            self.scheduler.sizes.capacity(whole.clone(), whole.clone())
         });
         let mut simulated = SimulatedNodes::new(&self.scheduler, before.launches, launches.collect());
         let mut free = Vec::new();
