@@ -11,6 +11,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use jiff::Timestamp;
 
+use crate::catalogue::MarketSources;
+
 pub use selector::Selector;
 pub use settings::{Settings, Sizes};
 
@@ -76,15 +78,12 @@ pub struct Subject {
     /// Catalogue of instance types in place of EC2's (docs/plan-format.md)
     #[arg(long, value_name = "FILE")]
     pub catalogue: Option<PathBuf>,
-    /// us-east-1, us-west-2 or eu-west-2 [default: the objects' own, else us-east-1]
+    /// AWS region [default: the objects' own, else us-east-1]
     #[arg(long)]
     pub region: Option<String>,
-    /// Spot prices, as `aws ec2 describe-spot-price-history` prints them
-    #[arg(long, value_name = "FILE")]
-    pub spot_prices: Option<PathBuf>,
-    /// On-demand prices, as `kerf prices` writes them [default: the file of `kerf prices`]
-    #[arg(long, value_name = "FILE")]
-    pub prices: Option<PathBuf>,
+    /// Sources of offerings and prices.
+    #[command(flatten)]
+    pub market: MarketSources,
     /// Time to plan for [default: now]
     #[arg(long, value_name = "RFC3339", value_parser = timestamp)]
     pub now: Option<Timestamp>,
@@ -125,15 +124,12 @@ pub struct Types {
     /// File with the EC2NodeClass whose kubelet settings, disks and images apply
     #[arg(long, value_name = "FILE")]
     pub class: Option<PathBuf>,
-    /// us-east-1, us-west-2 or eu-west-2
+    /// AWS region
     #[arg(long, default_value = crate::catalogue::DEFAULT_REGION)]
     pub region: String,
-    /// Spot prices, as `aws ec2 describe-spot-price-history` prints them
-    #[arg(long, value_name = "FILE")]
-    pub spot_prices: Option<PathBuf>,
-    /// On-demand prices, as `kerf prices` writes them [default: the file of `kerf prices`]
-    #[arg(long, value_name = "FILE")]
-    pub prices: Option<PathBuf>,
+    /// Sources of offerings and prices.
+    #[command(flatten)]
+    pub market: MarketSources,
     /// Settings that affect allocatable resources.
     #[command(flatten)]
     pub sizes: Sizes,

@@ -1,5 +1,6 @@
 //! Instance types and offerings without a request to EC2: embedded types, zones and list prices, or a catalogue from a file.
 
+mod account;
 pub(crate) mod assumed;
 mod custom;
 mod embedded;
@@ -12,6 +13,8 @@ use std::sync::Arc;
 
 use api::nodepool::NodeClassRef;
 use api::{EC2NodeClass, condition, label, status};
+use clap::Args;
+use cloud::data::region_of_zone;
 use cloud::types::{ClassSettings, Source};
 use cloud::unavailable_offerings::UnavailableOfferings;
 use jiff::Timestamp;
@@ -28,6 +31,20 @@ pub use spot::{SPOT_PER_MILLE, read as read_spot};
 /// Region for objects that name no region.
 pub const DEFAULT_REGION: &str = "us-east-1";
 
+/// Sources of offerings and prices in place of the embedded ones.
+#[derive(Args, Clone, Debug, Default)]
+pub struct MarketSources {
+    /// Offerings and spot prices of your AWS account, by the AWS CLI and its credentials
+    #[arg(long)]
+    pub account: bool,
+    /// Spot prices, as `aws ec2 describe-spot-price-history` prints them
+    #[arg(long, value_name = "FILE")]
+    pub spot_prices: Option<PathBuf>,
+    /// On-demand prices, as `kerf prices` writes them [default: the file of `kerf prices`]
+    #[arg(long, value_name = "FILE")]
+    pub prices: Option<PathBuf>,
+}
+
 /// Sources of the catalogue.
 #[derive(Clone, Debug, Default)]
 pub struct CatalogueOptions {
@@ -35,10 +52,8 @@ pub struct CatalogueOptions {
     pub file: Option<PathBuf>,
     /// Region; `None` for the region that the objects name.
     pub region: Option<String>,
-    /// File with a spot price history.
-    pub spot_prices: Option<PathBuf>,
-    /// File with list prices; `None` for the file at the default path, else the embedded prices.
-    pub prices: Option<PathBuf>,
+    /// Sources of offerings and prices.
+    pub market: MarketSources,
     /// Settings that affect allocatable resources.
     pub settings: cloud::Settings,
     /// `true` if reserved capacity is included.
@@ -125,7 +140,7 @@ fn from_file(objects: &Objects, custom: Custom, path: &std::path::Path) -> Catal
 
 fn from_embedded(objects: &Objects, options: &CatalogueOptions, now: Timestamp) -> Result<CatalogueSet, Failure> {
     let region = region(objects, options.region.as_deref())?;
-    let embedded = EmbeddedCatalogue::new(&region, options.prices.as_deref(), options.spot_prices.as_deref())?;
+    let embedded = EmbeddedCatalogue::new(&region, &options.market, now)?;
     let mut set = CatalogueSet {
         sources: vec![embedded.source.clone()],
         warnings: embedded.warnings.clone(),
@@ -196,7 +211,7 @@ fn named_regions(objects: &Objects) -> BTreeSet<String> {
     let from_nodes = objects.nodes.iter().filter_map(|node| node.metadata.labels.as_ref()?.get(label::REGION)).cloned();
     let subnets = objects.classes.iter().filter_map(|class| class.status.as_ref()).flat_map(|status| &status.subnets);
     let from_subnets = subnets.filter_map(|subnet| {
-        let region = subnet.zone.trim_end_matches(|c: char| c.is_ascii_lowercase());
+        let region = region_of_zone(&subnet.zone);
         (!region.is_empty()).then(|| region.to_owned())
     });
     from_nodes.chain(from_subnets).collect()

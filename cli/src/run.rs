@@ -179,8 +179,7 @@ fn conditions(subject: &Subject) -> Conditions {
         catalogue: CatalogueOptions {
             file: subject.catalogue.clone(),
             region: subject.region.clone(),
-            spot_prices: subject.spot_prices.clone(),
-            prices: subject.prices.clone(),
+            market: subject.market.clone(),
             settings: settings.cloud(),
             reserved: settings.reserved(),
         },

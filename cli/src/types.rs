@@ -62,7 +62,7 @@ pub(crate) fn text(
 }
 
 fn find(args: &Types, class: Option<EC2NodeClass>, now: Timestamp) -> Result<Found, Failure> {
-    let embedded = EmbeddedCatalogue::new(&args.region, args.prices.as_deref(), args.spot_prices.as_deref())?;
+    let embedded = EmbeddedCatalogue::new(&args.region, &args.market, now)?;
     let class = class.unwrap_or_else(|| default_class(args.family.unwrap_or(AmiFamily::Al2023)));
     let settings = cloud::Settings { region: embedded.region.clone(), ..args.sizes.cloud() };
     let sizes = ClassSettings::new(&class, assumed::zones(&class, &embedded.zones)).map_err(Failure::input)?;

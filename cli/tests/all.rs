@@ -1,5 +1,6 @@
 //! All integration tests of this crate as one program, because linking a program takes as long as compiling its tests.
 
+mod account;
 mod completions;
 mod convert;
 mod disruption;

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::PathBuf;
 
+use cloud::data::region_of_zone;
 use cloud::policy::check::{ANY_ACCOUNT, DeniedTag, MissingAction, PolicyCheck, PolicyScope, TaggingCall, check};
 use cloud::policy::evaluation::{Access, PolicySet};
 use cloud::tags::NODE_CLAIM_UID_TAG;
@@ -206,9 +207,8 @@ fn tagged_cluster(policies: &PolicySet) -> Option<&str> {
 fn named_region<'a>(objects: &[&'a Value]) -> Option<&'a str> {
     let label = |object: &&'a Value| object.pointer("/metadata/labels/topology.kubernetes.io~1region")?.as_str();
     let zone = |object: &&'a Value| object.pointer("/status/subnets/0/zone")?.as_str();
-    let of_zone = |zone: &'a str| zone.trim_end_matches(|letter: char| letter.is_ascii_lowercase());
     let found = objects.iter().find_map(label);
-    found.or_else(|| objects.iter().find_map(zone).map(of_zone)).filter(|region| !region.is_empty())
+    found.or_else(|| objects.iter().find_map(zone).map(region_of_zone)).filter(|region| !region.is_empty())
 }
 
 /// Returns the region of an ARN, or of a condition.

@@ -1,14 +1,15 @@
 //! Embedded instance types, zones and prices of a region, with the source of each.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
-use cloud::InstanceTypeInfo;
 use cloud::data::{self, Facts, OfferingBasis, RegionOfferings};
 use cloud::types::OfferingSource;
+use cloud::{InstanceTypeInfo, SpotPrice, TypeOffering};
+use jiff::Timestamp;
 
+use super::account::{self, AccountMarket};
 use super::prices::PriceTable;
-use super::spot;
+use super::{MarketSources, spot};
 use crate::failure::Failure;
 
 /// Embedded data of one region.
@@ -32,21 +33,26 @@ pub(crate) struct EmbeddedCatalogue {
 }
 
 impl EmbeddedCatalogue {
-    /// Builds the data of a region; prices come from the given files, else from embedded data.
+    /// Builds the data of a region at a time; offerings and prices come from the given sources, else from embedded data.
     ///
     /// # Errors
-    /// Returns an error if the region is unknown, or if a file cannot be read.
-    pub(crate) fn new(region: &str, prices: Option<&Path>, spot_prices: Option<&Path>) -> Result<Self, Failure> {
-        let RegionOfferings { basis, offerings } = offerings(region)?;
+    /// Returns an error if the region is unknown, or if a source cannot be read.
+    pub(crate) fn new(region: &str, sources: &MarketSources, now: Timestamp) -> Result<Self, Failure> {
         let facts = data::facts().map_err(Failure::internal)?;
-        let infos = data::instance_types().map_err(Failure::internal)?.values().cloned().collect();
-        let zones = offerings.iter().map(|offering| offering.zone.clone()).collect();
-        let table = PriceTable::find(prices, region, facts)?;
+        let infos: Vec<InstanceTypeInfo> =
+            data::instance_types().map_err(Failure::internal)?.values().cloned().collect();
+        let table = PriceTable::find(sources.prices.as_deref(), region, facts)?;
+        let mut market = Market::of(region, sources.account, now)?;
+        if let Some(path) = &sources.spot_prices {
+            market.spot_prices = Some(spot::read(path)?);
+        }
+        let Market { offerings, spot_prices, warning } = market;
         let mut offering_source = OfferingSource::new(table.on_demand.clone());
-        offering_source.add_spot_prices(match spot_prices {
-            Some(path) => spot::read(path)?,
-            None => spot::estimate(&offerings, &table.on_demand),
-        });
+        let spot_is_estimated = spot_prices.is_none();
+        offering_source.add_spot_prices(spot_prices.unwrap_or_else(|| spot::estimate(&offerings, &table.on_demand)));
+        let warnings = warning.into_iter().chain(unknown_types(&offerings, &infos)).chain(table.warnings(region));
+        let warnings = warnings.collect();
+        let zones = offerings.iter().map(|offering| offering.zone.clone()).collect();
         offering_source.set_offerings(offerings);
         Ok(Self {
             region: region.to_owned(),
@@ -54,11 +60,40 @@ impl EmbeddedCatalogue {
             facts,
             offering_source,
             zones,
-            warnings: assumption(region, &basis).into_iter().chain(table.warnings(region)).collect(),
+            warnings,
             source: format!("{region}: {}", table.source),
-            spot_is_estimated: spot_prices.is_none(),
+            spot_is_estimated,
         })
     }
+}
+
+/// Offerings of a region, with spot prices if they are known.
+struct Market {
+    offerings: Vec<TypeOffering>,
+    spot_prices: Option<Vec<SpotPrice>>,
+    warning: Option<String>,
+}
+
+impl Market {
+    /// Returns the market of the user's account, else the embedded one.
+    fn of(region: &str, account: bool, now: Timestamp) -> Result<Self, Failure> {
+        if account {
+            let AccountMarket { offerings, spot_prices } = account::read(region, now)?;
+            return Ok(Self { offerings, spot_prices: Some(spot_prices), warning: None });
+        }
+        let RegionOfferings { basis, offerings } = offerings(region)?;
+        Ok(Self { offerings, spot_prices: None, warning: assumption(region, &basis) })
+    }
+}
+
+/// Returns a warning about offered types without embedded data, which a newer Kerf may have.
+fn unknown_types(offerings: &[TypeOffering], infos: &[InstanceTypeInfo]) -> Option<String> {
+    let known: BTreeSet<&str> = infos.iter().map(|info| info.name.as_str()).collect();
+    let offered = offerings.iter().map(|offering| offering.instance_type.as_str());
+    let unknown: BTreeSet<&str> = offered.filter(|name| !known.contains(name)).collect();
+    let names: Vec<&str> = unknown.into_iter().collect();
+    (!names.is_empty())
+        .then(|| format!("instance types that this version does not know are left out: {}", names.join(", ")))
 }
 
 /// Returns the offerings of a region, known or assumed.
@@ -70,7 +105,7 @@ fn offerings(region: &str) -> Result<RegionOfferings, Failure> {
         Some(found) => Ok(found),
         None => Err(Failure::usage(format!(
             "region {region}: not a region of AWS, known are {}; correct --region, the zones of the subnets in the class's \
-             status or the region labels of the nodes, or use --catalogue",
+             status or the region labels of the nodes, or use --account or --catalogue",
             known()?
         ))),
     }
@@ -85,6 +120,6 @@ fn assumption(region: &str, basis: &OfferingBasis) -> Option<String> {
     };
     Some(format!(
         "region {region}: its offerings are unknown, assuming the instance types {types} in zones {region}a, {region}b and \
-         {region}c; use --catalogue for real ones"
+         {region}c; use --account or --catalogue for real ones"
     ))
 }

@@ -43,8 +43,12 @@ pub fn read(path: &Path) -> Result<Vec<SpotPrice>, Failure> {
     let cure = "write it with `aws ec2 describe-spot-price-history --output json > FILE`";
     let wrong = |problem: String| Failure::usage(format!("{}: {problem}; {cure}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    let history: History =
-        serde_json::from_str(&text).map_err(|error| wrong(format!("not a price history: {error}")))?;
+    prices(&text).map_err(wrong)
+}
+
+/// Returns the prices of a history, as [`read`] does, or the problem.
+pub(super) fn prices(text: &str) -> Result<Vec<SpotPrice>, String> {
+    let history: History = serde_json::from_str(text).map_err(|error| format!("not a price history: {error}"))?;
     let mut latest: BTreeMap<(String, String), (String, i64)> = BTreeMap::new();
     for record in history.spot_price_history {
         if !record.product_description.is_empty() && !PRODUCTS.contains(&record.product_description.as_str()) {
@@ -53,14 +57,14 @@ pub fn read(path: &Path) -> Result<Vec<SpotPrice>, Failure> {
         let price = data::scaled(&record.spot_price, 6).filter(|price| *price > 0);
         let Some(price) = price else {
             let Record { instance_type, spot_price, .. } = record;
-            return Err(wrong(format!("SpotPrice of {instance_type}: {spot_price:?} is not a price")));
+            return Err(format!("SpotPrice of {instance_type}: {spot_price:?} is not a price"));
         };
         let known = latest.entry((record.instance_type, record.availability_zone)).or_default();
         // For equal timestamps the higher price is used, so that the result does not depend on the order of records.
         *known = known.clone().max((record.timestamp, price));
     }
     if latest.is_empty() {
-        return Err(wrong("no price of Linux/UNIX".to_owned()));
+        return Err("no price of Linux/UNIX".to_owned());
     }
     let price = |((instance_type, zone), (_, micro_dollars))| SpotPrice { instance_type, zone, micro_dollars };
     Ok(latest.into_iter().map(price).collect())
@@ -95,5 +99,8 @@ pub(super) fn warning(objects: &Objects) -> Option<String> {
 
 /// Returns the warning about estimated spot prices.
 pub(crate) fn estimate_warning() -> String {
-    format!("assuming spot prices of {} % of the on-demand price; use --spot-prices for real ones", SPOT_PER_MILLE / 10)
+    format!(
+        "assuming spot prices of {} % of the on-demand price; use --account or --spot-prices for real ones",
+        SPOT_PER_MILLE / 10
+    )
 }

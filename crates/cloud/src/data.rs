@@ -17,7 +17,7 @@ use thiserror::Error;
 use crate::calls::InstanceTypeInfo;
 
 pub use pricelist::{Currency, price_of};
-pub use regions::{OfferingBasis, RegionOfferings, region_offerings, regions, type_offerings};
+pub use regions::{OfferingBasis, RegionOfferings, region_of_zone, region_offerings, regions, type_offerings};
 
 /// An unusable data file of the crate. `row` counts from 1 and includes the heading; in JSON it is the position in the list.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

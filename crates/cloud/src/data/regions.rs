@@ -138,9 +138,33 @@ fn table() -> Result<&'static str, DataError> {
     TABLE.get_or_init(unpack).as_ref().map(String::as_str).map_err(Clone::clone)
 }
 
+/// Returns the region of a zone, also of a local or wavelength zone, such as `us-west-2` of `us-west-2-lax-1a`. Returns an empty
+/// text for a name that contains no region.
+#[must_use]
+pub fn region_of_zone(zone: &str) -> &str {
+    let number = zone.as_bytes().windows(2).position(|pair| pair[0] == b'-' && pair[1].is_ascii_digit());
+    let Some(number) = number else { return "" };
+    let digits = zone[number + 1..].bytes().take_while(u8::is_ascii_digit).count();
+    &zone[..=number + digits]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn region_of_zone_ends_with_the_first_number() {
+        let rows = [
+            ("us-west-2a", "us-west-2"),
+            ("us-gov-west-1b", "us-gov-west-1"),
+            ("us-west-2-lax-1a", "us-west-2"),
+            ("us-east-1-wl1-bos-wlz-1", "us-east-1"),
+            ("mars", ""),
+        ];
+        for (zone, region) in rows {
+            assert_eq!(region_of_zone(zone), region, "{zone}");
+        }
+    }
 
     #[test]
     fn region_offerings_are_known_or_assumed_for_every_region() {
