@@ -59,7 +59,7 @@ use crate::write::writer::{Clients, Writer};
 ///
 /// # Errors
 /// Returns an error if a requirement of the start is missing: the cluster, the ports, AWS.
-pub async fn run(settings: Settings) -> anyhow::Result<()> {
+pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
     // The program has no other TLS provider; a second installation would be a bug of ours.
     let _ = rustls::crypto::ring::default_provider().install_default();
     for sentence in &settings.unmet {
@@ -67,13 +67,9 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     }
     let config = Config::infer().await.context("no cluster configured: set KUBECONFIG, or run inside a cluster")?;
     let clients = clients(&config)?;
-    let aws = aws::Settings {
-        region: Some(settings.region.clone()),
-        endpoint_url: settings.endpoint_url.clone(),
-        ..aws::Settings::default()
-    };
+    let aws = connect_aws(&mut settings).await?;
     let metrics = Arc::new(Metrics::new(&settings.metrics_detail.table()));
-    let cloud = rate_limits::limited(Arc::new(aws::AwsCloud::connect(&aws).await), Arc::clone(&metrics));
+    let cloud = rate_limits::limited(Arc::new(aws), Arc::clone(&metrics));
 
     let (notes, outgoing) = EventRecorder::new();
     let (plan, triggers) = unbounded_channel();
@@ -138,6 +134,19 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         lease.release().await;
     }
     outcome
+}
+
+/// Returns the client of AWS, and completes the settings by its region.
+async fn connect_aws(settings: &mut Settings) -> anyhow::Result<aws::AwsCloud> {
+    let region = Some(settings.region.clone()).filter(|region| !region.is_empty());
+    let endpoint_url = settings.endpoint_url.clone();
+    let client = aws::AwsCloud::connect(&aws::Settings { region, endpoint_url, ..aws::Settings::default() }).await;
+    let region = client.region().context(
+        "the AWS region is unknown: set AWS_REGION (kerf.region of the chart), or let the pod reach instance metadata \
+         (a hop limit of 2)",
+    )?;
+    region.clone_into(&mut settings.region);
+    Ok(client)
 }
 
 /// Starts the background updates of offerings: prices from AWS, real memory from nodes.

@@ -30,8 +30,8 @@ pub struct Args {
     /// Service CIDR of the cluster, from which nodes compute their DNS address [default: from EKS].
     #[arg(long, env = "CLUSTER_CIDR", default_value = "")]
     cluster_cidr: String,
-    /// AWS region.
-    #[arg(long, env = "AWS_REGION")]
+    /// AWS region [default: from the profile, else from instance metadata].
+    #[arg(long, env = "AWS_REGION", default_value = "")]
     region: String,
     /// Other EC2 endpoint, for tests and private clouds.
     #[arg(long, env = "AWS_ENDPOINT_URL")]
@@ -126,7 +126,7 @@ pub struct Settings {
     pub cluster_ca_bundle: String,
     /// Service CIDR; empty to query EKS.
     pub cluster_cidr: String,
-    /// AWS region.
+    /// AWS region; empty to use that of the profile or of instance metadata.
     pub region: String,
     /// Namespace of the controller.
     pub namespace: String,
