@@ -47,7 +47,9 @@ bare: prepare-bare ## Runs `make demo` and `make test` in a throwaway root witho
 	@tests/steps/bare $(KINDS)
 
 e2e: RELEASE = 1
-e2e: prepare-e2e controlplane agent images packer moto ## Runs the tests that are too slow for `make test`: images by runc, machine images by Packer, a release, a switch of ten minutes, rights by Terraform.
+e2e: prepare-e2e controlplane nodeparts agent images helm packer moto ## Runs the tests that are too slow for `make test`: an installation on real nodes, images by runc, machine images by Packer, a release, a switch of ten minutes, rights by Terraform.
+	@$(RUN) e2e-installation "an installation on real nodes, through a kill, a drain and an upgrade" "5 minutes; 5 to 9 more for the workspace when cold" \
+		cargo test --workspace --locked --test all -- --ignored --nocapture installation::
 	@$(RUN) e2e-release "images, machine images and a release" "2 to 4 minutes; 10 to 20 more for the command when cold" \
 		cargo test --workspace --locked --test all -- --ignored images:: ami:: release::
 	@KERF_SWITCH_SECONDS=600 $(RUN) e2e-switch "a switch from Karpenter and back within ten minutes" "14 minutes" \
@@ -96,8 +98,9 @@ peers: prepare-peers controlplane agent ## Compares planner and agent with their
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
 	@$(CARGO_TARGET_DIR)/release/peers
 
-peers-live: prepare-peers-live controlplane ## Compares the controller with the real Karpenter on the same control plane; needs a quiet machine for an hour; SCENARIOS=wide for one.
+peers-live: prepare-peers-live controlplane ## Compares the controller with the real Karpenter, on kwok and on EC2, on the same control plane; needs a quiet machine for 90 minutes; SCENARIOS=wide for one.
 	@$(RUN) karpenter "building Karpenter" "first time: 1 to 3 minutes" $(GO) tests/peers/live
+	@$(RUN) karpenter-aws "building Karpenter with its AWS provider" "first time: 1 to 3 minutes" $(GO) tests/karpenter
 	@$(RUN) workspace "building the workspace" "first time: 5 to 9 minutes" cargo build --workspace --locked
 	@tests/steps/static controller
 	@KERF_CONTROLLER=$(KERF_CACHE)/controller/kerf-controller $(CARGO_TARGET_DIR)/debug/live-benchmark $(SCENARIOS)

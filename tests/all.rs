@@ -1,10 +1,12 @@
 //! Tests of the whole system as one program. Linking a program takes as long as compiling its tests.
 
+mod agent_with_karpenter;
 mod chart;
 mod conformance;
 mod contract;
 mod crds;
 mod faults;
+mod installation;
 mod monitoring;
 mod node;
 mod node_identity;

@@ -12,8 +12,8 @@ use testbed::eventually;
 use testbed::process::Process;
 use testbed::process::usage::{mebibytes, most_resident, processor_time};
 
+use crate::ec2::{BOOT, Ec2};
 use crate::figures::{After, Course, Figures, Ran, waves};
-use crate::kerf::{BOOT, Ec2};
 use crate::observation::{Observation, Seen};
 use crate::scenarios::{Change, STAYING, Scenario};
 use crate::subject::{Fixtures, Side, Subject};

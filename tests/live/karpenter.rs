@@ -12,7 +12,7 @@ use testbed::controller::Ports;
 use testbed::controlplane::ControlPlane;
 
 use crate::catalogue::Catalogue;
-use crate::kerf::BOOT;
+use crate::ec2::BOOT;
 use crate::subject::Subject;
 
 /// Folder of the Go module that names Karpenter's version.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use api::{label, taint};
+use cloud::data::region_of_zone;
 use cloud::fake::{FakeCloud, FakeInstance};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
@@ -77,7 +78,7 @@ fn node(machine: &FakeInstance, catalogue: &Catalogue) -> Result<Node> {
     let instance = &machine.instance;
     let (capacity, allocatable) = catalogue.sizes(&instance.instance_type)?;
     let arch = if machine.architecture == "arm64" { label::ARCH_ARM64 } else { label::ARCH_AMD64 };
-    let region = instance.zone.trim_end_matches(|letter: char| letter.is_ascii_lowercase());
+    let region = region_of_zone(&instance.zone);
     let node = json!({
         "metadata": {"name": instance.private_dns_name, "labels": {
             label::HOSTNAME: instance.private_dns_name, label::ARCH: arch, label::OS: label::OS_LINUX,

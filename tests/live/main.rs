@@ -1,16 +1,16 @@
-//! Comparison of Kerf's controller and the real Karpenter. Both run one after the other on equal control planes. Pods, instance
-//! types, prices and simulated kubelets are the same. `make peers-live` starts the program, docs/performance.md shows its
+//! Comparison of Kerf's controller and the real Karpenter, with its kwok provider and with its AWS provider. They run one after
+//! the other on equal control planes. Pods, instance types, prices and simulated kubelets are the same. `make peers-live` starts the program, docs/performance.md shows its
 //! results.
 //!
 //! `live-benchmark [SCENARIO...]` runs some of the scenarios; `KERF_LIVE_PERCENT=2` runs them with 2 % of their pods. Results
-//! with all pods go to `target/peers/live.json`, scenario by scenario, other results to `live-sample.json`. The course of a run
-//! is in `live-SCENARIO-SIDE.csv`. `KERF_LIVE_ALONE=1` runs only Kerf's side, for work on the controller, and keeps the logs.
+//! with all pods go to `target/peers/live.json` and `live-ec2.json`, scenario by scenario, other results to `live-sample.json` and
+//! `live-ec2-sample.json`. The course of a run is in `live-SCENARIO-SIDE.csv`. `KERF_LIVE_ALONE=1` runs only Kerf's side, for work on the controller, and keeps the logs.
 
 mod benchmark;
 mod catalogue;
+mod ec2;
 mod figures;
 mod karpenter;
-mod kerf;
 mod kubelets;
 mod machines;
 mod observation;
@@ -32,6 +32,9 @@ use subject::{Fixtures, Side};
 /// Percentage for all pods of a scenario.
 const WHOLE: usize = 100;
 
+/// Peers, with the files of their results.
+const PEERS: [(Side, &str); 2] = [(Side::Karpenter, "live"), (Side::KarpenterOnEc2, "live-ec2")];
+
 #[tokio::main]
 async fn main() -> Result<()> {
     let names: Vec<String> = std::env::args().skip(1).collect();
@@ -43,9 +46,11 @@ async fn main() -> Result<()> {
         if alone {
             continue;
         }
-        let peer = run(&scenario, Side::Karpenter, &fixtures, false).await?;
-        let file = if percent == WHOLE { "live" } else { "live-sample" };
-        measure::write_group(file, scenario.name, &figures::beside(scenario.name, &ours, &peer))?;
+        for (side, file) in PEERS {
+            let peer = run(&scenario, side, &fixtures, false).await?;
+            let file = if percent == WHOLE { file.to_owned() } else { format!("{file}-sample") };
+            measure::write_group(&file, scenario.name, &figures::beside(scenario.name, &ours, &peer))?;
+        }
     }
     Ok(())
 }

@@ -9,14 +9,17 @@ use testbed::controlplane::ControlPlane;
 use testbed::machines::find_program;
 
 use crate::catalogue::Catalogue;
-use crate::kerf::Ec2;
-use crate::{karpenter, kerf};
+use crate::ec2::Ec2;
+use crate::{ec2, karpenter};
 
 /// Controller under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Kerf,
+    /// Karpenter with its kwok provider, which writes Nodes itself.
     Karpenter,
+    /// Karpenter with its AWS provider.
+    KarpenterOnEc2,
 }
 
 /// Controller that is ready to start.
@@ -34,14 +37,16 @@ impl Side {
         match self {
             Self::Kerf => "Kerf",
             Self::Karpenter => "Karpenter",
+            Self::KarpenterOnEc2 => "Karpenter-on-EC2",
         }
     }
 
     /// Installs CRDs and RBAC, and starts the cloud of this side.
     pub async fn furnish(self, control_plane: &ControlPlane, catalogue: &Catalogue) -> Result<Subject> {
         match self {
-            Self::Kerf => kerf::furnish(control_plane, catalogue).await,
+            Self::Kerf => ec2::furnish_kerf(control_plane, catalogue).await,
             Self::Karpenter => karpenter::furnish(control_plane, catalogue).await,
+            Self::KarpenterOnEc2 => ec2::furnish_karpenter(control_plane, catalogue).await,
         }
     }
 }

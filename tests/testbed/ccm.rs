@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use api::label;
+use cloud::data::region_of_zone;
 use cloud::fake::{FakeCloud, FakeInstance};
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::api::{ListParams, Patch, PatchParams};
@@ -104,10 +105,12 @@ fn taints(node: &Node) -> &[Taint] {
     node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
 }
 
+/// Returns the addresses in the family of the cluster.
 fn addresses(machine: &FakeInstance) -> Value {
     let instance = &machine.instance;
+    let own = machine.ipv6().map_or_else(|| instance.private_ip.clone(), |address| address.to_string());
     json!([
-        {"type": "InternalIP", "address": instance.private_ip},
+        {"type": "InternalIP", "address": own},
         {"type": "InternalDNS", "address": instance.private_dns_name},
         {"type": "Hostname", "address": instance.private_dns_name},
     ])
@@ -115,7 +118,7 @@ fn addresses(machine: &FakeInstance) -> Value {
 
 fn labels(machine: &FakeInstance, zone_id: Option<String>) -> Value {
     let instance = &machine.instance;
-    let region = instance.zone.trim_end_matches(|letter: char| letter.is_ascii_lowercase());
+    let region = region_of_zone(&instance.zone);
     let mut labels = json!({
         label::ZONE: instance.zone,
         label::REGION: region,

@@ -42,6 +42,8 @@ pub struct Aws<'a> {
     pub region: &'a str,
     /// Name of the cluster in AWS.
     pub cluster: &'a str,
+    /// Service CIDR of the cluster.
+    pub service_cidr: &'a str,
 }
 
 /// Returns the body of a response of the controller, such as to `/readyz` or `/metrics`.
@@ -70,7 +72,7 @@ pub fn command(control_plane: &ControlPlane, aws: Aws<'_>, ports: Ports) -> Resu
         .env("KUBECONFIG", control_plane.controller_kubeconfig())
         .env("CLUSTER_NAME", aws.cluster)
         .env("CLUSTER_ENDPOINT", control_plane.url())
-        .env("CLUSTER_CIDR", "10.100.0.0/16")
+        .env("CLUSTER_CIDR", aws.service_cidr)
         .env("CLUSTER_CA_BUNDLE", STANDARD.encode(control_plane.authority().certificate()))
         .env("AWS_REGION", aws.region)
         .env("AWS_ENDPOINT_URL", aws.endpoint)

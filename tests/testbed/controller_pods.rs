@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
@@ -24,6 +24,9 @@ use crate::process::Process;
 /// Node of the pods.
 const NODE: &str = "system";
 const NAMESPACE: &str = "kube-system";
+/// Role of the controller.
+pub const ROLE: &str = "kerf-controller";
+const ROLE_ARN: &str = "arn:aws:iam::123456789012:role/kerf-controller";
 /// Labels of the chart's pods.
 const LABELS: [(&str, &str); 2] =
     [("app.kubernetes.io/name", "karpenter"), ("app.kubernetes.io/instance", "karpenter")];
@@ -56,6 +59,9 @@ impl ControllerPods {
     ) -> Result<Self> {
         let node = serde_json::from_value(node()).context("the node of the controller is no Node")?;
         Api::<Node>::all(client.clone()).create(&PostParams::default(), &node).await?;
+        let account = Patch::Merge(json!({"metadata": {"annotations": {"eks.amazonaws.com/role-arn": ROLE_ARN}}}));
+        let accounts = Api::<ServiceAccount>::namespaced(client.clone(), NAMESPACE);
+        accounts.patch("karpenter", &PatchParams::default(), &account).await.context("no ServiceAccount karpenter")?;
         crate::apply(&client, deployment(variables)).await?;
         let (stop, stopped) = oneshot::channel();
         let worker = Worker { client, folder, make_command, last_beat: None, running: BTreeMap::new() };
@@ -103,6 +109,7 @@ fn deployment(variables: &[(&str, &str)]) -> Value {
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": {
                 "nodeName": NODE,
+                "serviceAccountName": "karpenter",
                 "priorityClassName": "system-cluster-critical",
                 "tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}],
                 "containers": [{"name": "controller", "image": "kerf-controller", "env": variables}],

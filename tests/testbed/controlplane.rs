@@ -5,6 +5,7 @@
 //! 650 MB of memory, so tests share one if possible. A `static` [`tokio::sync::OnceCell`] may hold it, because the processes
 //! end with the test binary. Each test must create its own client, because a client belongs to the runtime that created it.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -41,6 +42,9 @@ const GRACE: Duration = Duration::from_secs(30);
 
 /// User name of the controller, for the chart's release `karpenter` in kube-system.
 pub const CONTROLLER: &str = "system:serviceaccount:kube-system:karpenter";
+
+/// Addresses of Services.
+pub const SERVICE_CIDR: &str = "10.96.0.0/16";
 
 /// Most attempts to start when another process takes a chosen port before the component starts.
 const PORT_TRIES: u32 = 3;
@@ -162,6 +166,12 @@ impl ControlPlane {
     #[must_use]
     pub fn url(&self) -> String {
         self.ports.url(Component::ApiServer)
+    }
+
+    /// Returns the address of the API server.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.ports.address(Component::ApiServer)
     }
 
     /// Returns the cluster's certificate authority, which signs the certificates of all clients and servers.

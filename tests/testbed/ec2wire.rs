@@ -65,6 +65,7 @@ struct Shared {
     templates: Tokens,
     launch_tags: Mutex<LaunchTags>,
     fis: fis::Templates,
+    inline_policies: Mutex<iam::InlinePolicies>,
 }
 
 impl Shared {
@@ -99,9 +100,16 @@ impl Ec2Wire {
             templates: Tokens::default(),
             launch_tags: Mutex::default(),
             fis: fis::Templates::default(),
+            inline_policies: Mutex::default(),
         });
         let server = tokio::spawn(serve(listener, Arc::clone(&shared)));
         Ok(Self { address, shared, server })
+    }
+
+    /// Returns the address of all services.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Returns the URL of all services, for `AWS_ENDPOINT_URL`.

@@ -9,10 +9,11 @@ use std::time::Duration;
 use crate::ccm::CloudController;
 use crate::controller::{self, Aws, Ports};
 use crate::controller_pods::{ControllerPods, MakeCommand};
-use crate::controlplane::{ControlPlane, Options};
+use crate::controlplane::{Component, ControlPlane, Options, SERVICE_CIDR as CONTROL_PLANE_CIDR};
 use crate::ec2wire::Ec2Wire;
 use crate::eks::Eks;
 use crate::karpenter;
+use crate::machines::own_network::Servers;
 use crate::machines::real::Parts;
 use crate::machines::{NodeSimulator, Options as SimulatorOptions, Programs, signer};
 use crate::network::Network;
@@ -26,13 +27,21 @@ use serde_json::json;
 pub const CLUSTER: &str = "kerf-demo";
 /// Region of the cluster.
 pub const REGION: &str = "us-west-2";
+/// Service CIDR that nodes are told.
+pub const SERVICE_CIDR: &str = "10.100.0.0/16";
+/// The same with IPv6.
+pub const IPV6_SERVICE_CIDR: &str = "fd00:10:96::/112";
 const STOP: Duration = Duration::from_secs(20);
 
 /// Properties of a test cluster that a few users choose themselves.
 #[derive(Clone, Default)]
 pub struct Setup {
-    /// Components of the machines of NodePool [`crate::machines::real::POOL`], once they are built.
+    /// Components of real machines, once they are built.
     pub real: Arc<OnceLock<Parts>>,
+    /// Gives Services and nodes IPv6 addresses.
+    pub ipv6: bool,
+    /// Leaves the permissions of the controller to the user's `helm install`.
+    pub without_rights: bool,
     /// Changes the description of EC2.
     pub describe: Option<fn(Builder) -> Builder>,
 }
@@ -60,6 +69,7 @@ pub struct Environment {
     karpenter: Option<PathBuf>,
     metrics_detail: &'static str,
     zonal_shift: bool,
+    service_cidr: &'static str,
     ports: Ports,
     _network: Network,
 }
@@ -80,9 +90,16 @@ impl Environment {
     pub async fn start_with(setup: Setup) -> Result<Self> {
         let network = Network::take()?;
         let eks = Arc::new(Eks::start(CLUSTER, REGION).await?);
-        let control_plane = Arc::new(ControlPlane::start(eks.with_webhook(Options::full("demo"))).await?);
+        let mut options = eks.with_webhook(Options::full("demo"));
+        if setup.ipv6 {
+            let ranges = format!("--service-cluster-ip-range={CONTROL_PLANE_CIDR},{IPV6_SERVICE_CIDR}");
+            options = options.with_flag(Component::ApiServer, &ranges);
+        }
+        let control_plane = Arc::new(ControlPlane::start(options).await?);
         control_plane.apply_crds().await?;
-        control_plane.apply_rights().await?;
+        if !setup.without_rights {
+            control_plane.apply_rights().await?;
+        }
         let client = control_plane.admin().await?;
         let described = FakeCloud::builder(REGION).cluster(CLUSTER).kubernetes("1.36").network(network.number());
         let ec2 = setup.describe.unwrap_or(std::convert::identity)(described).build()?;
@@ -91,7 +108,9 @@ impl Environment {
         let ccm = CloudController::start(client.clone(), ec2.clone());
         let machines = folder.join("machines");
         let defaults = SimulatorOptions::new(ec2.clone(), signer(&control_plane), machines, Programs::find()?);
-        let options = SimulatorOptions { real: setup.real, eks: Some(Arc::clone(&eks)), ..defaults };
+        let servers = Servers { api_server: control_plane.address(), aws: wire.address() };
+        let options =
+            SimulatorOptions { real: setup.real, eks: Some(Arc::clone(&eks)), servers: Some(servers), ..defaults };
         let simulator = NodeSimulator::start(options).await?;
         let ports = Ports::choose()?;
         let (gates, queue) = (String::new(), String::new());
@@ -110,6 +129,7 @@ impl Environment {
             karpenter: None,
             metrics_detail: "aggregated",
             zonal_shift: false,
+            service_cidr: if setup.ipv6 { IPV6_SERVICE_CIDR } else { SERVICE_CIDR },
             ports,
             _network: network,
         })
@@ -177,9 +197,9 @@ impl Environment {
     /// Returns the function that makes the command of the controller.
     fn make_command(&self) -> MakeCommand {
         let (control_plane, url) = (Arc::clone(&self.control_plane), self.wire.url());
-        let program = self.karpenter.clone();
+        let (program, service_cidr) = (self.karpenter.clone(), self.service_cidr);
         Box::new(move |ports| {
-            let aws = Aws { endpoint: &url, region: REGION, cluster: CLUSTER };
+            let aws = Aws { endpoint: &url, region: REGION, cluster: CLUSTER, service_cidr };
             match &program {
                 None => controller::command(&control_plane, aws, ports),
                 Some(program) => Ok(karpenter::command(program, &control_plane, aws, ports)),

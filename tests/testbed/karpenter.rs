@@ -20,7 +20,8 @@ pub async fn program() -> Result<PathBuf> {
 }
 
 /// Returns the command of the controller, with administrator rights and Karpenter's defaults for all settings.
-pub(crate) fn command(program: &Path, control_plane: &ControlPlane, aws: Aws<'_>, ports: Ports) -> Command {
+#[must_use]
+pub fn command(program: &Path, control_plane: &ControlPlane, aws: Aws<'_>, ports: Ports) -> Command {
     let mut command = Command::new(program);
     command
         .env("KUBECONFIG", control_plane.admin_kubeconfig())

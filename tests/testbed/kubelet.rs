@@ -6,6 +6,7 @@
 //! no graceful node shutdown, no admission of its own and no image pulls. A preStop hook takes the time that it sleeps, and a
 //! readiness probe of a port succeeds if the container declares the port. Static pods and readiness gates are not supported.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use tokio::task::JoinHandle;
 
 mod access;
 mod config;
+mod devices;
 mod heartbeat;
 mod node;
 mod pods;
@@ -39,6 +41,8 @@ pub struct Hardware {
     pub memory_bytes: u64,
     /// Size of the root volume, in bytes.
     pub disk_bytes: u64,
+    /// Devices by resource name, which kubelet reports once their plugin runs.
+    pub devices: BTreeMap<String, u32>,
 }
 
 impl Hardware {
@@ -97,6 +101,8 @@ pub struct Options {
     pub timing: Timing,
     /// Log file of the kubelet.
     pub log: PathBuf,
+    /// Resources whose device plugin is part of the image.
+    pub built_in_plugins: Vec<&'static str>,
     /// Program to run instead of `aws eks get-token` in a kubeconfig; without it, such a kubeconfig is an error.
     pub plugin: Option<Plugin>,
 }

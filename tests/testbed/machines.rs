@@ -26,7 +26,9 @@ use crate::pki::Credentials;
 mod agent;
 mod facts;
 mod image;
+mod kernel_panic;
 mod machine;
+pub mod own_network;
 mod programs;
 pub mod real;
 mod stock;
@@ -73,9 +75,11 @@ pub struct Options {
     pub environment: BTreeMap<String, String>,
     /// Grace period of an agent after SIGTERM when its instance shuts down.
     pub grace: Duration,
-    /// Components of the machines of NodePool [`real::POOL`], once they are built; without them, these machines are like all
-    /// others.
+    /// Components of real machines, once they are built: those of NodePool [`real::POOL`] and of node group
+    /// [`real::NODE_GROUP`]. Without the components, these machines are like all others.
     pub real: Arc<OnceLock<real::Parts>>,
+    /// Servers that machines with an own network reach.
+    pub servers: Option<own_network::Servers>,
 }
 
 impl Options {
@@ -93,6 +97,7 @@ impl Options {
             environment: BTreeMap::new(),
             grace: Duration::from_millis(500),
             real: Arc::default(),
+            servers: None,
         }
     }
 }

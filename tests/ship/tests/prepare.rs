@@ -17,7 +17,8 @@ const TOOLS: [&str; 16] = [
     "touch", "tr",
 ];
 /// Programs that targets need, each a stub.
-const PROGRAMS: [&str; 12] = [
+const PROGRAMS: [&str; 13] = [
+    "ip",
     "gh",
     "mount",
     "unshare",
@@ -184,6 +185,7 @@ fn prepare_names_each_missing_requirement() {
         ("images", "bin/buildah", "sudo apt-get install --no-install-recommends buildah"),
         ("e2e", "bin/sshd", "sudo apt-get install --no-install-recommends openssh-server"),
         ("e2e", "bin/ssh-keygen", "sudo apt-get install --no-install-recommends openssh-client"),
+        ("e2e", "bin/ip", "sudo apt-get install --no-install-recommends iproute2"),
         ("release", "bin/aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
         ("release", "usr/aarch64-linux-gnu/include/stdio.h", "libc6-dev-arm64-cross"),
         ("test", "bin/cargo", "cargo is missing: install Rust 1.95.0 with rustup (https://rustup.rs)"),
@@ -193,7 +195,11 @@ fn prepare_names_each_missing_requirement() {
         assert_refused(&Machine::complete().without(missing), verb, expected);
     }
     let bare = PROGRAMS.iter().fold(Machine::complete(), |machine, program| machine.without(&format!("bin/{program}")));
-    assert_refused(&bare, "e2e", "gcc gcc-aarch64-linux-gnu buildah runc openssh-server openssh-client");
+    assert_refused(
+        &bare,
+        "e2e",
+        "gcc gcc-aarch64-linux-gnu buildah runc openssh-server openssh-client util-linux iproute2",
+    );
 }
 
 #[test]

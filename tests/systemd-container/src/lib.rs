@@ -1,17 +1,19 @@
-//! A real systemd with Kerf's real units: PID 1 of its own namespaces on an overlay of this machine's root. Only the network is
-//! shared, so that programs in it can reach the servers of the test on loopback.
+//! A real systemd with Kerf's real units: PID 1 of its own namespaces on an overlay of this machine's root. The network is shared,
+//! so that programs in it can reach the servers of the test on loopback, unless the test asks for a network of its own.
 //!
 //! The crate is for tests only, so every unexpected failure is a panic with a message.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed assumption should fail the test")]
 
-use std::fs;
+use std::fs::{self, File};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use nix::sched::{CloneFlags, setns};
 use nix::unistd::geteuid;
 use tempfile::TempDir;
 
@@ -139,9 +141,23 @@ impl System {
     /// Boots a system with `layer` and waits until systemd is up.
     #[must_use]
     pub fn boot(layer: Layer) -> Self {
+        Self::boot_with(layer, &[])
+    }
+
+    /// Boots a system as [`System::boot`] does, in its own network. The network has only loopback, with `addresses` besides its
+    /// own; what listens there is what the system or [`System::listen`] opens.
+    #[must_use]
+    pub fn boot_in_own_network(layer: Layer, addresses: &[IpAddr]) -> Self {
+        assert!(!addresses.is_empty(), "without an address the network is shared");
+        assert!(is_installed("ip"), "ip is missing: install the package iproute2");
+        Self::boot_with(layer, addresses)
+    }
+
+    fn boot_with(layer: Layer, addresses: &[IpAddr]) -> Self {
         let group = format!("kerf-systemd-{}-{}", std::process::id(), layer.0.path().file_name().unwrap().display());
-        let mut namespaces =
-            Command::new(ENTER).arg(&group).arg(layer.0.path()).stdin(Stdio::piped()).spawn().expect("bash is there");
+        let mut enter = Command::new(ENTER);
+        enter.arg(&group).arg(layer.0.path()).args(addresses.iter().map(IpAddr::to_string));
+        let mut namespaces = enter.stdin(Stdio::piped()).spawn().expect("bash is there");
         let init = wait("the namespaces", || {
             let ended = namespaces.try_wait().unwrap();
             assert!(ended.is_none(), "the namespaces cannot be entered: {ended:?}");
@@ -153,6 +169,20 @@ impl System {
             matches!(text(&state).as_str(), "running" | "degraded").then_some(())
         });
         system
+    }
+
+    /// Listens at an address of the system's network. The caller may accept connections from any thread.
+    ///
+    /// # Errors
+    /// Returns an error if the address is in use or does not exist in the network.
+    pub fn listen(&self, address: SocketAddr) -> std::io::Result<TcpListener> {
+        let network = File::open(format!("/proc/{}/ns/net", self.init))?;
+        // Only one thread changes its network, and the thread ends.
+        let listen = move || {
+            setns(network, CloneFlags::CLONE_NEWNET)?;
+            TcpListener::bind(address)
+        };
+        std::thread::spawn(listen).join().expect("binding does not panic")
     }
 
     /// Returns the path of the system's `path` on the test's side.

@@ -5,6 +5,7 @@ use cloud::{Image, SecurityGroup, Subnet, Tags};
 use jiff::SignedDuration;
 
 use super::suites::Suite;
+use crate::controller_pods::ROLE;
 use crate::environment::{CLUSTER, REGION};
 
 /// Kubernetes version of the cluster.
@@ -26,7 +27,7 @@ pub fn description(suite: &Suite) -> fn(Builder) -> Builder {
 }
 
 fn describe(ec2: Builder) -> Builder {
-    let ec2 = ec2.pending_for(BOOT).role(EXPERIMENTS).security_group(second_group());
+    let ec2 = ec2.pending_for(BOOT).role(EXPERIMENTS).role(ROLE).security_group(second_group());
     let images = earlier_images().into_iter().chain(bottlerocket_images()).chain(windows_images());
     images.enumerate().fold(ec2, |ec2, (number, found)| {
         let id = format!("ami-0{:016x}", 0xb1_2023 + number);

@@ -191,8 +191,11 @@ async fn run_in_own_cluster(suite: &Suite, program: &Program, plan: &Plan, file:
 
 /// Starts a cluster with a controller and the CNI's DaemonSet and settings.
 async fn start(suite: &Suite, karpenter: Option<PathBuf>) -> Result<Environment> {
-    let describe = Some(account::description(suite));
-    let mut environment = Environment::start_with(Setup { describe, ..Setup::default() }).await?;
+    let (describe, ipv6) = (Some(account::description(suite)), suite.package == "ipv6");
+    let mut environment = Environment::start_with(Setup { describe, ipv6, ..Setup::default() }).await?;
+    if ipv6 {
+        environment.apply_value(ipv6_cluster_dns()).await?;
+    }
     environment.set_karpenter(karpenter);
     let settings = json!({"name": "amazon-vpc-cni", "namespace": "kube-system"});
     environment.apply_value(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": settings})).await?;
@@ -207,6 +210,17 @@ async fn start(suite: &Suite, karpenter: Option<PathBuf>) -> Result<Environment>
     environment.set_gates(GATES);
     environment.start_controller_pods().await?;
     Ok(environment)
+}
+
+/// Returns the Service of cluster DNS in an IPv6 cluster.
+fn ipv6_cluster_dns() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "kube-dns", "namespace": "kube-system"},
+        "spec": {
+            "ipFamilies": ["IPv6"], "clusterIP": "fd00:10:96::a",
+            "ports": [{"name": "dns", "port": 53, "protocol": "UDP"}],
+        },
+    })
 }
 
 /// Writes the NodePool for the cases of a file. Those of capacity buffers need machines of 2 vCPUs, which their suite chooses itself

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Component;
 use super::ports::Ports;
+use super::{Component, SERVICE_CIDR};
 
 pub(super) const AUTHORITY: &str = "ca.crt";
 pub(super) const AUTHORITY_KEY: &str = "ca.key";
@@ -67,7 +67,7 @@ impl Layout<'_> {
             "--authorization-mode=Node,RBAC".to_owned(),
             "--enable-admission-plugins=NodeRestriction".to_owned(),
             "--allow-privileged=true".to_owned(),
-            "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+            format!("--service-cluster-ip-range={SERVICE_CIDR}"),
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
             format!("--service-account-key-file={}", self.path(SERVICE_ACCOUNT_PUBLIC_KEY)),
             format!("--service-account-signing-key-file={}", self.path(SERVICE_ACCOUNT_KEY)),

@@ -1,7 +1,7 @@
 //! Free ports for programs that cannot choose one themselves.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use anyhow::{Context, Result};
 
@@ -43,13 +43,18 @@ impl Ports {
         }
     }
 
+    /// Returns the address of a component.
+    pub(super) fn address(&self, component: Component) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.of(component)).into()
+    }
+
     /// Returns the URL of a component: etcd in plain HTTP, the others with the cluster's certificate.
     pub(super) fn url(&self, component: Component) -> String {
         let scheme = match component {
             Component::Etcd => "http",
             _ => "https",
         };
-        format!("{scheme}://127.0.0.1:{}", self.of(component))
+        format!("{scheme}://{}", self.address(component))
     }
 
     /// Returns the peer URL of etcd, which has no other members.

@@ -1,11 +1,17 @@
 //! Instance profiles and roles of IAM in its query protocol.
 
+use std::collections::BTreeMap;
+
 use cloud::fake::FakeCloud;
+use cloud::policy::evaluation::{DocumentError, PolicySet};
 use cloud::{Cloud, InstanceProfile, InstanceProfileRequest};
+use serde_json::{Value, json};
 
 use super::answer::{Failure, Reply, cut, invalid};
 use super::form::Form;
 use super::xml::Xml;
+use super::{Shared, lock};
+use crate::controller_pods::ROLE;
 
 /// Number of profiles per page.
 const PAGE: usize = 1000;
@@ -13,8 +19,52 @@ const PAGE: usize = 1000;
 /// Creation time of all roles.
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
+/// Inline policies of roles: documents by the names of role and policy.
+#[derive(Debug, Default)]
+pub(super) struct InlinePolicies(BTreeMap<(String, String), Value>);
+
+impl InlinePolicies {
+    /// Returns the policies that authorize the controller: those of its role, besides one that allows every call. Returns `None`
+    /// without policies.
+    fn of_controller(&self) -> Result<Option<PolicySet>, Failure> {
+        let own: Vec<&Value> =
+            self.0.iter().filter(|((role, _), _)| role == ROLE).map(|(_, document)| document).collect();
+        if own.is_empty() {
+            return Ok(None);
+        }
+        let all = json!({"Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}});
+        let mut policies = PolicySet::default();
+        for document in std::iter::once(&all).chain(own) {
+            let wrong = |error: DocumentError| invalid("MalformedPolicyDocument", error.to_string());
+            policies.add(document).map_err(wrong)?;
+        }
+        Ok(Some(policies))
+    }
+}
+
+/// Adds or deletes an inline policy of a role.
+fn change_inline_policy(shared: &Shared, form: &Form) -> Result<(), Failure> {
+    let (role, policy) = (form.owned("RoleName"), form.owned("PolicyName"));
+    if !shared.cloud.account().has_role(&role) {
+        return Err(missing_role(&role));
+    }
+    let mut policies = lock(&shared.inline_policies);
+    let key = (role, policy);
+    if form.text("Action") == "DeleteRolePolicy" {
+        let missing = || invalid("NoSuchEntity", format!("The role policy with name {} cannot be found.", key.1));
+        policies.0.remove(&key).ok_or_else(missing)?;
+    } else {
+        let wrong = |error: serde_json::Error| invalid("MalformedPolicyDocument", error.to_string());
+        let document = serde_json::from_str(form.text("PolicyDocument")).map_err(wrong)?;
+        policies.0.insert(key, document);
+    }
+    shared.cloud.set_policies(policies.of_controller()?);
+    Ok(())
+}
+
 /// Runs the call in `form`.
-pub(super) async fn act(cloud: &FakeCloud, form: &Form) -> Result<Reply, Failure> {
+pub(super) async fn act(shared: &Shared, form: &Form) -> Result<Reply, Failure> {
+    let cloud = &shared.cloud;
     let (profile, role) = (form.text("InstanceProfileName"), form.text("RoleName"));
     match form.text("Action") {
         "GetInstanceProfile" => return get(cloud, profile).await,
@@ -28,6 +78,7 @@ pub(super) async fn act(cloud: &FakeCloud, form: &Form) -> Result<Reply, Failure
             cloud.add_role(role);
             return role_named(cloud, "CreateRole", role);
         }
+        "PutRolePolicy" | "DeleteRolePolicy" => change_inline_policy(shared, form)?,
         other => change_role(cloud, other, role)?,
     }
     let body = Xml::iam_response(form.text("Action"), |_| {});

@@ -28,6 +28,8 @@ pub struct Facts {
     pub local_hostname: String,
     /// Private IPv4 address.
     pub local_ipv4: String,
+    /// Primary IPv6 address; an empty address hides the path.
+    pub ipv6: String,
     /// Hardware address of the primary interface.
     pub mac: String,
     /// True for a spot instance.
@@ -116,6 +118,7 @@ impl Facts {
             "device-number" => Some("0".to_owned()),
             "local-ipv4s" => Some(self.local_ipv4.clone()),
             "mac" => Some(self.mac.clone()),
+            "ipv6s" => Some(self.ipv6.clone()).filter(|address| !address.is_empty()),
             _ => None,
         }
     }

@@ -58,7 +58,9 @@ pub async fn report_status(work: &Work, mut conditions: Conditions) {
     let mut last: Option<(bool, Instant)> = None;
     loop {
         let ready = work.network_ready();
-        let due = last.is_none_or(|(reported, at)| reported != ready || at.elapsed() >= work.options.timing.status);
+        let has_news = work.takes_new_devices();
+        let due = has_news
+            || last.is_none_or(|(reported, at)| reported != ready || at.elapsed() >= work.options.timing.status);
         if due {
             match report(work, &mut conditions, ready).await {
                 Ok(()) => last = Some((ready, Instant::now())),
@@ -75,6 +77,10 @@ pub async fn report_status(work: &Work, mut conditions: Conditions) {
 async fn report(work: &Work, conditions: &mut Conditions, ready: bool) -> Result<()> {
     let reported = conditions.report(ready, Timestamp::now());
     let mut status = node::status(&work.settings, &work.options.hardware, reported)?;
+    for (resource, count) in work.devices() {
+        status["capacity"][&resource] = json!(count.to_string());
+        status["allocatable"][&resource] = json!(count.to_string());
+    }
     if work.settings.external_cloud
         && let Some(status) = status.as_object_mut()
     {

@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
+use super::devices::advertised_by;
 use super::node::seconds;
 use super::{Options, Timing};
 
@@ -38,6 +39,8 @@ pub enum Step {
         status: Value,
         /// True for the CNI plugin, whose start configures the network.
         brings_network: bool,
+        /// Resources of the devices that the pod makes known.
+        devices: Vec<&'static str>,
     },
     /// Reports that the containers have their current requests.
     Resize {
@@ -149,7 +152,8 @@ impl Pods {
             } else if waits(&tracked.pod) && (network_ready || host_network(&tracked.pod)) {
                 let address = address(self.network, tracked.number, self.node_ip.as_deref());
                 let status = running(&tracked.pod, &tracked.key, &address, self.node_ip.as_deref(), time);
-                Step::Run { pod: tracked.key.clone(), status, brings_network: brings_network(&tracked.pod) }
+                let (brings_network, devices) = (brings_network(&tracked.pod), advertised_by(&tracked.pod));
+                Step::Run { pod: tracked.key.clone(), status, brings_network, devices }
             } else if let Some(status) = resized(&tracked.pod, &tracked.key) {
                 Step::Resize { pod: tracked.key.clone(), status }
             } else {

@@ -1,9 +1,11 @@
 //! Concurrent loops of the fake kubelet: register, renew the lease, report the status, run and end pods.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +19,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::watcher::{self, Event, watcher};
 use tokio::sync::Mutex as AsyncMutex;
 
+use super::devices::KnownDevices;
 use super::heartbeat;
 use super::node::{self, Conditions};
 use super::pods::{Pods, Step};
@@ -34,6 +37,9 @@ pub struct Work {
     pub(super) settings: Arc<Settings>,
     pub(super) client: Client,
     log: Mutex<File>,
+    devices: Mutex<KnownDevices>,
+    /// True when a device was added after the last report.
+    has_new_devices: AtomicBool,
 }
 
 impl Work {
@@ -41,7 +47,28 @@ impl Work {
     pub fn new(options: Options, settings: Arc<Settings>, client: Client) -> Result<Self> {
         let log = OpenOptions::new().create(true).append(true).open(&options.log);
         let log = log.with_context(|| format!("cannot open {}", options.log.display()))?;
-        Ok(Self { options, settings, client, log: Mutex::new(log) })
+        let (log, devices, has_new_devices) = (Mutex::new(log), Mutex::default(), AtomicBool::default());
+        let work = Self { options, settings, client, log, devices, has_new_devices };
+        work.add_devices(&work.options.built_in_plugins);
+        Ok(work)
+    }
+
+    /// Makes devices of the machine known.
+    fn add_devices(&self, resources: &[&'static str]) {
+        let mut known = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.add(resources, &self.options.hardware.devices) {
+            self.has_new_devices.store(true, Ordering::Release);
+        }
+    }
+
+    /// Reports whether a device was added since the last call.
+    pub(super) fn takes_new_devices(&self) -> bool {
+        self.has_new_devices.swap(false, Ordering::AcqRel)
+    }
+
+    /// Returns the known devices.
+    pub(super) fn devices(&self) -> BTreeMap<String, u32> {
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner).amounts().clone()
     }
 
     /// Writes a line to the kubelet's log; write errors are ignored.
@@ -127,11 +154,12 @@ async fn act(work: &Work, step: &Step) -> Result<()> {
     let pod = step.pod();
     let api = Api::<Pod>::namespaced(work.client.clone(), &pod.namespace);
     match step {
-        Step::Run { status, brings_network, .. } => {
+        Step::Run { status, brings_network, devices, .. } => {
             api.patch_status(&pod.name, &PatchParams::default(), &Patch::Strategic(status)).await?;
             if *brings_network {
                 write_network(work)?;
             }
+            work.add_devices(devices);
         }
         Step::Resize { status, .. } => {
             api.patch_status(&pod.name, &PatchParams::default(), &Patch::Merge(status)).await?;

@@ -1,5 +1,6 @@
 //! Tests of the fake kubelet without an API server: its settings, its Node, and its steps for pods.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -61,6 +62,7 @@ fn hardware() -> Hardware {
         vcpus: 2,
         memory_bytes: 8 << 30,
         disk_bytes: 20 << 30,
+        devices: BTreeMap::new(),
     }
 }
 
@@ -221,6 +223,7 @@ const STEP: Duration = Duration::from_millis(100);
 fn pods() -> Pods {
     let timing = Timing { pod_start: STEP * 3, pod_stop: STEP * 5, ..Timing::default() };
     let options = Options {
+        built_in_plugins: Vec::new(),
         root: "/".into(),
         hardware: hardware(),
         pod_network: [1, 7],

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use cloud::data::region_of_zone;
 use cloud::fake::FakeInstance;
 
 use crate::imds::{Facts, Interruption};
@@ -32,9 +33,10 @@ pub fn facts(machine: &FakeInstance, zone_id: &str) -> Facts {
         architecture: machine.architecture.clone(),
         zone: instance.zone.clone(),
         zone_id: zone_id.to_owned(),
-        region: instance.zone.trim_end_matches(|letter: char| letter.is_ascii_lowercase()).to_owned(),
+        region: region_of_zone(&instance.zone).to_owned(),
         local_hostname: instance.private_dns_name.clone(),
         local_ipv4: instance.private_ip.clone(),
+        ipv6: machine.ipv6().map(|address| address.to_string()).unwrap_or_default(),
         mac: hardware_address(&instance.private_ip),
         spot: instance.spot,
         user_data: Some(user_data(machine)).filter(|bytes| !bytes.is_empty()),

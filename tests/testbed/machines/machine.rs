@@ -7,13 +7,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use cloud::InstanceTypeInfo;
-use cloud::fake;
+use cloud::fake::{self, FakeCloud};
+use cloud::types::ClassSettings;
+use cloud::{InstanceStatus, InstanceTypeInfo, InterfaceKind, NetworkInterface};
+use jiff::Timestamp;
 use systemd_container::System;
 use tokio::net::UnixListener;
 use tokio::sync::{Notify, watch};
 
 use super::agent::{Agent, RUN};
+use super::kernel_panic::time_to_panic;
+use super::own_network::{OwnNetwork, Servers};
 use super::systemctl::{self, Units};
 use super::{Options, Programs, Signer, facts, image};
 use crate::eks::{Eks, ROLE};
@@ -216,6 +220,9 @@ pub struct MachineSpec {
     pub(super) hardware: Hardware,
     pub(super) programs: Programs,
     pub(super) environment: BTreeMap<String, String>,
+    cloud: FakeCloud,
+    /// Time from the first boot to a kernel panic.
+    panic_after: Option<Duration>,
     node_name: String,
     address: Ipv4Addr,
     zone_id: String,
@@ -224,6 +231,7 @@ pub struct MachineSpec {
     eks: Option<Arc<Eks>>,
     timing: Timing,
     grace: Duration,
+    servers: Option<Servers>,
 }
 
 impl MachineSpec {
@@ -240,6 +248,8 @@ impl MachineSpec {
             hardware: hardware(types.get(&instance.instance_type), machine),
             programs: options.programs.clone(),
             environment: options.environment.clone(),
+            cloud: options.cloud.clone(),
+            panic_after: time_to_panic(&facts::user_data(machine)),
             node_name: facts::node_name(machine),
             address: instance.private_ip.parse().unwrap_or(Ipv4Addr::LOCALHOST),
             zone_id: subnet.map(|subnet| subnet.zone_id).unwrap_or_default(),
@@ -248,6 +258,7 @@ impl MachineSpec {
             eks: options.eks.clone(),
             timing: options.timing,
             grace: options.grace,
+            servers: options.servers,
         }
     }
 
@@ -273,6 +284,17 @@ impl MachineSpec {
         Ipv4Addr::new(127, 64 | (second & 63), third, fourth).into()
     }
 
+    /// Returns the machine's own network.
+    ///
+    /// # Errors
+    /// Returns an error if the simulator does not know the servers.
+    pub(super) fn own_network(&self) -> Result<OwnNetwork> {
+        Ok(OwnNetwork {
+            address: self.address,
+            servers: self.servers.context("no servers for machines with an own network")?,
+        })
+    }
+
     /// Returns the configuration of kubelet with the metadata service at `endpoint`.
     pub(super) fn kubelet(&self, endpoint: &str) -> kubelet::Options {
         let [_, _, third, fourth] = self.address.octets();
@@ -283,6 +305,7 @@ impl MachineSpec {
             pod_network: [third, fourth],
             timing: self.timing,
             log: self.folder.join("kubelet.log"),
+            built_in_plugins: Vec::new(),
             plugin: Some(plugin),
         }
     }
@@ -307,7 +330,21 @@ fn hardware(kind: Option<&InstanceTypeInfo>, machine: &fake::FakeInstance) -> Ha
         vcpus: kind.map_or(2, |kind| kind.vcpus),
         memory_bytes: kind.map_or(8192, |kind| kind.memory_mib) << 20,
         disk_bytes: disk << 30,
+        devices: kind.map(|kind| devices(kind, machine)).unwrap_or_default(),
     }
+}
+
+/// Returns the devices of an instance by resource name.
+fn devices(kind: &InstanceTypeInfo, machine: &fake::FakeInstance) -> BTreeMap<String, u32> {
+    let Ok(facts) = cloud::data::facts() else { return BTreeMap::new() };
+    let all = cloud::types::capacity(kind, facts, &ClassSettings::default(), &cloud::Settings::default());
+    let is_efa = |interface: &&NetworkInterface| interface.kind != InterfaceKind::Interface;
+    let attached = machine.template.network_interfaces.iter().filter(is_efa).count();
+    let of_machine = |(name, count): (&str, i64)| {
+        let count = if name == cloud::types::EFA { u32::try_from(attached) } else { u32::try_from(count) };
+        Some((name.to_owned(), count.ok().filter(|count| *count > 0)?))
+    };
+    all.iter().filter(|(name, _)| name.contains('/')).filter_map(of_machine).collect()
 }
 
 /// State of the instance in EC2; `None` after its end.
@@ -339,6 +376,14 @@ pub async fn run_machine(machine: Arc<Machine>, spec: MachineSpec, mut updates: 
     log::info!(instance = machine.instance_id(); "powered off");
 }
 
+/// Reason for the end of a machine's processes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    ShutDown,
+    Reboot,
+    Panic,
+}
+
 /// Runs the units until all processes have ended; returns true for a reboot.
 async fn up(
     machine: &Machine,
@@ -349,16 +394,36 @@ async fn up(
 ) -> bool {
     let mut units = Units::new(spec.kubelet(&imds.url()));
     let mut agent = Agent::new(machine, spec, &imds.url());
-    let again = tokio::select! {
-        () = agent.run() => false,
-        () = units.serve(listener, &machine.calls) => false,
-        () = until_shutdown(updates, imds) => false,
-        () = machine.reset.notified() => true,
+    let cause = tokio::select! {
+        () = agent.run() => Cause::ShutDown,
+        () = units.serve(listener, &machine.calls) => Cause::ShutDown,
+        () = until_shutdown(updates, imds) => Cause::ShutDown,
+        () = machine.reset.notified() => Cause::Reboot,
+        () = until_panic(machine, spec) => Cause::Panic,
     };
-    machine.enter(if again { Phase::Booting } else { Phase::ShuttingDown });
+    if cause == Cause::Panic {
+        // No process ends in order, and EC2 notices that the instance does not respond.
+        agent.stop(Duration::ZERO).await;
+        units.stop_kubelet().await;
+        let since = Some(Timestamp::now().to_string());
+        let instance = spec.instance_id.clone();
+        let status = InstanceStatus { instance, instance_impaired_since: since, ..InstanceStatus::default() };
+        spec.cloud.set_status(status);
+        until_shutdown(updates, imds).await;
+        return false;
+    }
+    machine.enter(if cause == Cause::Reboot { Phase::Booting } else { Phase::ShuttingDown });
     agent.stop(spec.grace).await;
     units.stop_kubelet().await;
-    again
+    cause == Cause::Reboot
+}
+
+/// Waits for the kernel panic of the first boot, or forever.
+async fn until_panic(machine: &Machine, spec: &MachineSpec) {
+    match spec.panic_after.filter(|_| *machine.boots.borrow() == 1) {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn boot(machine: &Machine, spec: &MachineSpec, updates: &InstanceUpdates) -> Result<(Arc<Imds>, UnixListener)> {

@@ -1,5 +1,6 @@
 //! Real machine from PID 1 up: systemd boots Kerf's units, which configure and start the real containerd, runc and kubelet.
-//! Only the hardware is shared with the test, so kubelet reports this computer and not the instance type.
+//! Only the hardware is shared with the test, so kubelet reports this computer and not the instance type. Machines of the NodePool
+//! also share the network; those of the node group have their own, and their pods too.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -16,11 +17,15 @@ use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
 use super::machine::{self, InstanceUpdates, Machine, MachineSpec, Phase};
-use crate::imds::Imds;
+use super::own_network;
 use crate::pki::Credentials;
 
 /// NodePool of real machines; machines of other NodePools are simulated, which is cheaper.
 pub const POOL: &str = "real";
+/// Managed node group of real machines, which no controller launches. It may have several at a time.
+pub const NODE_GROUP: &str = "system";
+/// Tag of the instances of a managed node group.
+pub const NODE_GROUP_TAG: &str = "eks:nodegroup-name";
 
 /// Units of containerd and kubelet as in EKS's image for Amazon Linux 2023, without the parts for its own disks and firewall.
 const CONTAINERD: &str = "[Unit]
@@ -28,7 +33,7 @@ Description=containerd
 [Service]
 ExecStart=/usr/bin/containerd
 # What the image's own import of its pause container does.
-ExecStartPost=/usr/bin/ctr --namespace k8s.io images import --local --snapshotter native /etc/eks/pause.tar
+ExecStartPost=/bin/sh -ec 'for image in /etc/eks/*.tar; do /usr/bin/ctr -n k8s.io images import --local --snapshotter native $$image; done'
 Type=notify
 Delegate=yes
 KillMode=process
@@ -50,13 +55,13 @@ RestartSec=1
 Slice=runtime.slice
 ";
 /// CNI configuration that is sufficient for pods in the host network.
-const CNI: &str = r#"{"cniVersion": "1.0.0", "name": "lo", "plugins": [{"type": "loopback"}]}"#;
+const HOST_NETWORK: &str = r#"{"cniVersion": "1.0.0", "name": "lo", "plugins": [{"type": "loopback"}]}"#;
 
-/// Only image of its pods and their sandboxes.
+/// Image of its pods' sandboxes, and of most pods.
 const IMAGE: &str = "pod.tar";
 
-/// Only network plugin, at Debian's path.
-const LOOPBACK: &str = "/usr/lib/cni/loopback";
+/// Network plugins, at Debian's path.
+const PLUGINS: &str = "/usr/lib/cni";
 
 /// Folders of containerd and kubelet, below the tests.
 const PROGRAMS: [&str; 2] = ["node/containerd", "node/kubelet"];
@@ -68,6 +73,8 @@ pub struct Parts {
     kubelet: PathBuf,
     /// Folder of the image; removed when the last copy of the components is dropped.
     image: Arc<TempDir>,
+    /// Archives of further images.
+    further_images: Vec<PathBuf>,
 }
 
 /// Lock for the one real machine that the ports of this computer permit at a time, because kubelet and containerd use their
@@ -118,7 +125,7 @@ impl Parts {
     pub fn obstacle() -> Option<String> {
         let missing = |what: &str, package: &str| Some(format!("{what} is missing: install the package {package}"));
         System::obstacle().or_else(|| if is_installed("runc") { None } else { missing("runc", "runc") }).or_else(|| {
-            if Path::new(LOOPBACK).exists() { None } else { missing(LOOPBACK, "containernetworking-plugins") }
+            if Path::new(PLUGINS).exists() { None } else { missing(PLUGINS, "containernetworking-plugins") }
         })
     }
 
@@ -142,17 +149,31 @@ impl Parts {
         let file = image.path().join(IMAGE);
         let built = Command::new(node.join("image/build")).arg(file).status().context("cannot run image/build")?;
         ensure!(built.success(), "the image of the real node's pods was not built ({built}); it needs gcc");
-        Ok(Self { containerd: go_program(PROGRAMS[0])?, kubelet: go_program(PROGRAMS[1])?, image })
+        let (containerd, kubelet) = (go_program(PROGRAMS[0])?, go_program(PROGRAMS[1])?);
+        Ok(Self { containerd, kubelet, image, further_images: Vec::new() })
     }
 
-    fn layer(&self, spec: &MachineSpec, imds: &Imds, certificate: Option<&Credentials>) -> Layer {
-        let layer = Layer::new(&spec.programs.agent, &imds.url());
+    /// Adds an image, as an OCI archive, to the disks of the machines.
+    #[must_use]
+    pub fn with_image(mut self, archive: PathBuf) -> Self {
+        self.further_images.push(archive);
+        self
+    }
+
+    /// Returns the disk of a machine with instance metadata at the URL `imds`.
+    fn layer(&self, spec: &MachineSpec, imds: &str, certificate: Option<&Credentials>) -> Layer {
+        let layer = Layer::new(&spec.programs.agent, imds);
         for name in ["containerd", "containerd-shim-runc-v2", "ctr"] {
             layer.program(&format!("usr/bin/{name}"), &self.containerd.join(name));
         }
-        layer.program("opt/cni/bin/loopback", Path::new(LOOPBACK));
+        for plugin in ["bridge", "host-local", "loopback"] {
+            layer.program(&format!("opt/cni/bin/{plugin}"), &Path::new(PLUGINS).join(plugin));
+        }
         layer.program("usr/bin/kubelet", &self.kubelet.join("kubelet"));
         layer.program("etc/eks/pause.tar", &self.image.path().join(IMAGE));
+        for (number, archive) in self.further_images.iter().enumerate() {
+            layer.program(&format!("etc/eks/image-{number}.tar"), archive);
+        }
         layer.write("etc/systemd/system/containerd.service", CONTAINERD);
         layer.write("etc/systemd/system/kubelet.service", KUBELET);
         layer.write("etc/eks/kubelet-version.txt", &format!("{}\n", spec.kubernetes));
@@ -160,7 +181,7 @@ impl Parts {
         layer.program("etc/eks/image-credential-provider/ecr-credential-provider", Path::new("/bin/false"));
         match certificate {
             Some(certificate) => layer.write("var/lib/kubelet/pki/kubelet-client-current.pem", &certificate.bundle()),
-            None => layer.script("usr/bin/aws", &aws(&imds.url())),
+            None => layer.script("usr/bin/aws", &aws(imds)),
         }
         layer
     }
@@ -180,7 +201,11 @@ exec /usr/bin/kerf-agent token \"$@\"
 
 /// Reports whether the instance gets a real machine.
 pub(super) fn wanted(instance: &fake::FakeInstance) -> bool {
-    instance.instance.tags.get(label::NODEPOOL).is_some_and(|pool| pool == POOL)
+    instance.instance.tags.get(label::NODEPOOL).is_some_and(|pool| pool == POOL) || is_in_node_group(instance)
+}
+
+fn is_in_node_group(instance: &fake::FakeInstance) -> bool {
+    instance.instance.tags.get(NODE_GROUP_TAG).is_some_and(|group| group == NODE_GROUP)
 }
 
 /// Runs a machine from its boot to its end. A cancellation is a power failure.
@@ -202,8 +227,19 @@ async fn boot_and_serve(
     std::fs::create_dir_all(machine.folder()).context("cannot make the machine's folder")?;
     let (certificate, role) = spec.identity()?;
     let imds = Arc::new(machine::metadata(spec, updates, role).await?);
-    let layer = parts.layer(spec, &imds, certificate.as_ref());
-    let system = Arc::new(spawn_blocking(move || System::boot(layer)).await.context("systemd did not boot")?);
+    let has_own_network = updates.borrow().as_ref().is_some_and(is_in_node_group);
+    let (system, _relays) = if has_own_network {
+        let (network, layer) =
+            (spec.own_network()?, parts.layer(spec, &own_network::metadata_url(), certificate.as_ref()));
+        layer.write("etc/cni/net.d/10-pods.conflist", &network.cni());
+        let boot = move || System::boot_in_own_network(layer, &network.addresses());
+        let system = spawn_blocking(boot).await.context("systemd did not boot")?;
+        let relays = network.connect(&system, imds.address())?;
+        (Arc::new(system), Some(relays))
+    } else {
+        let layer = parts.layer(spec, &imds.url(), certificate.as_ref());
+        (Arc::new(spawn_blocking(move || System::boot(layer)).await.context("systemd did not boot")?), None)
+    };
     machine.has_booted(&imds, Some(&system));
     system.systemctl(&["start", "--no-block", "kerf-agent-bootstrap.service", "kerf-agent.service"]);
     machine.enter(Phase::Running);
@@ -229,5 +265,5 @@ fn power_off(system: &System, log: &Path) {
 /// Writes the network configuration of the pods. Until then the node is not ready, as with a CNI plugin that has not started
 /// yet.
 pub fn install_cni(system: &System) {
-    system.write("etc/cni/net.d/10-lo.conflist", CNI);
+    system.write("etc/cni/net.d/10-lo.conflist", HOST_NETWORK);
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use api::label;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use cloud::data::region_of_zone;
 use cloud::fake::FakeInstance;
 use serde_json::{Map, Value, json};
 use toml::Table;
@@ -36,6 +37,8 @@ pub(super) struct Start {
     arguments: Vec<String>,
     /// Fields of kubelet's configuration.
     config: Map<String, Value>,
+    /// True if the image contains NVIDIA's device plugin.
+    nvidia: bool,
 }
 
 impl Start {
@@ -43,7 +46,8 @@ impl Start {
     pub(super) fn of(machine: &FakeInstance, image: &str) -> Option<Result<Self>> {
         let text = String::from_utf8_lossy(&facts::user_data(machine)).into_owned();
         if image.starts_with("bottlerocket-") {
-            return Some(bottlerocket(&text).context("the user data is no use for Bottlerocket"));
+            let start = bottlerocket(&text).context("the user data is no use for Bottlerocket");
+            return Some(start.map(|start| Self { nvidia: image.contains("-nvidia-"), ..start }));
         }
         let (_, build) = WINDOWS.iter().find(|(year, _)| image.starts_with(&format!("Windows_Server-{year}")))?;
         Some(windows(&text, build).context("the user data is no use for Windows"))
@@ -76,6 +80,7 @@ fn bottlerocket(text: &str) -> Result<Start> {
         authority: field("cluster-certificate")?,
         arguments,
         config,
+        nvidia: false,
     })
 }
 
@@ -114,6 +119,7 @@ fn windows(text: &str, build: &str) -> Result<Start> {
         authority: parameter("-Base64ClusterCA")?,
         arguments: vec![parameter("-KubeletExtraArgs")?, own],
         config: Map::new(),
+        nvidia: false,
     })
 }
 
@@ -152,7 +158,9 @@ async fn run(machine: &Machine, spec: &MachineSpec, start: &Start, updates: &mut
     configure(&spec.root(), start, &instance, spec.node_name(), certificate.as_ref())?;
     let imds = Arc::new(metadata(spec, updates, role).await?);
     machine.has_booted(&imds, None);
-    let kubelet = Kubelet::start(spec.kubelet(&imds.url())).await?;
+    let mut options = spec.kubelet(&imds.url());
+    options.built_in_plugins.extend(start.nvidia.then_some("nvidia.com/gpu"));
+    let kubelet = Kubelet::start(options).await?;
     machine.enter(Phase::Running);
     until_shutdown(updates, &imds).await;
     machine.enter(Phase::ShuttingDown);
@@ -195,7 +203,7 @@ fn configure(
 }
 
 fn kubeconfig(start: &Start, machine: &FakeInstance, has_certificate: bool) -> Value {
-    let region = machine.instance.zone.trim_end_matches(|letter: char| letter.is_ascii_lowercase());
+    let region = region_of_zone(&machine.instance.zone);
     let user = match has_certificate {
         true => json!({"client-certificate": CERTIFICATE, "client-key": CERTIFICATE}),
         false => json!({"exec": {

@@ -1,6 +1,7 @@
 //! Tests of the node simulator without a cluster. Agents are a shell script, so that only their handling by the simulator is
 //! tested.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -287,8 +288,10 @@ async fn units_respond_like_systemctl() -> Result<()> {
         vcpus: 2,
         memory_bytes: 8 << 30,
         disk_bytes: 20 << 30,
+        devices: BTreeMap::new(),
     };
     let mut units = Units::new(kubelet::Options {
+        built_in_plugins: Vec::new(),
         root: folder.path().join("root"),
         hardware,
         pod_network: [0, 1],

@@ -13,7 +13,7 @@ use crate::calls::{
     CapacityReservation, ClusterDescription, Image, PlacementGroup, SecurityGroup, SpotPrice, Subnet, Tags,
     TypeOffering,
 };
-use crate::data::{self, DataError};
+use crate::data::{self, DataError, region_of_zone};
 
 /// Families of instance types in local zones.
 const LOCAL_FAMILIES: [&str; 4] = ["c5.", "m5.", "r5.", "t3."];
@@ -360,7 +360,7 @@ pub fn own_image(id: &str, name: &str, architecture: &str, created: &str) -> Ima
 
 /// Returns the zone id, such as `usw2-az1` for the first zone of us-west-2.
 fn zone_id(zone: &str, index: usize) -> String {
-    let region = zone.trim_end_matches(|letter: char| letter.is_ascii_lowercase());
+    let region = region_of_zone(zone);
     let short = |part: &str| match part {
         "north" | "south" | "east" | "west" | "central" => part[..1].to_owned(),
         other => other.to_owned(),

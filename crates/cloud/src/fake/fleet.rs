@@ -8,7 +8,7 @@ use super::placement;
 use super::state::{FakeInstance, FakeState, Pool};
 use crate::calls::{
     CloudError, ErrorKind, FleetAnswer, FleetError, FleetInstance, FleetOverride, FleetRequest, Instance,
-    LaunchTemplateRequest, RunInstancesProbe,
+    LaunchTemplateRequest, RunInstancesProbe, Tags,
 };
 
 const CALL: &str = "CreateFleet";
@@ -43,6 +43,29 @@ pub(super) fn create(state: &mut FakeState, request: &FleetRequest, now: Timesta
         state.fleets.insert(request.client_token.clone(), (request.clone(), answer.clone()));
     }
     Ok(answer)
+}
+
+/// Launches one on-demand instance of a type in a subnet, without a launch template of the account; returns its id.
+pub(super) fn run(
+    state: &mut FakeState,
+    instance_type: &str,
+    subnet: &str,
+    template: LaunchTemplateRequest,
+    tags: Tags,
+    now: Timestamp,
+) -> Result<String, Box<FleetError>> {
+    let zone = state.subnets.iter().find(|one| one.id == subnet).map(|one| one.zone.clone()).unwrap_or_default();
+    let choice = FleetOverride {
+        instance_type: instance_type.to_owned(),
+        zone: zone.clone(),
+        subnet_id: subnet.to_owned(),
+        ..FleetOverride::default()
+    };
+    let pool = Pool::new("on-demand", instance_type, &zone);
+    let candidate = Candidate { pool, choice: &choice, template };
+    launchable(state, &candidate)?;
+    let request = FleetRequest { capacity_type: "on-demand".to_owned(), tags, ..FleetRequest::default() };
+    Ok(launch(state, &request, &candidate, now).id)
 }
 
 /// Validates a fleet request as EC2 does before a dry run reports the permission.

@@ -4,8 +4,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::queue::FakeEvent;
 use super::state::FakeState;
-use super::{ACCOUNT, FakeCloud};
-use crate::calls::{CapacityReservation, Image, PlacementGroup, SecurityGroup, Tags};
+use super::{ACCOUNT, FakeCloud, fleet};
+use crate::calls::{
+    CapacityReservation, FleetError, Image, LaunchTemplateRequest, PlacementGroup, SecurityGroup, Tags,
+};
 
 /// Time from the notice of an interruption to the termination.
 const NOTICE: SignedDuration = SignedDuration::from_mins(2);
@@ -51,6 +53,25 @@ impl<'c> Account<'c> {
             tags.retain(|key, _| !keys.contains(key));
         }
         Ok(())
+    }
+
+    /// Launches an on-demand instance in a subnet with the template's image, as RunInstances does for a managed node group.
+    /// Returns its id.
+    ///
+    /// # Errors
+    /// Returns EC2's error.
+    pub fn run_instance(
+        &self,
+        instance_type: &str,
+        subnet: &str,
+        template: LaunchTemplateRequest,
+        tags: Tags,
+    ) -> Result<String, Box<FleetError>> {
+        let (mut state, now) = self.cloud.at_present();
+        let launched = fleet::run(&mut state, instance_type, subnet, template, tags, now);
+        drop(state);
+        self.cloud.announce(launched.is_ok());
+        launched
     }
 
     /// Names the future instances of a subnet by their ids, or by their addresses. Returns false if the subnet does not exist.

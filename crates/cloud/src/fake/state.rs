@@ -1,6 +1,7 @@
 //! State of the fake: its resources and their changes over time. Every step receives `now`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -102,6 +103,18 @@ pub struct FakeInstance {
     pub stopped: Option<Timestamp>,
     /// Time at which its shutdown began.
     pub ended: Option<Timestamp>,
+}
+
+impl FakeInstance {
+    /// Returns the primary IPv6 address; `None` if the launch template requests none.
+    #[must_use]
+    pub fn ipv6(&self) -> Option<Ipv6Addr> {
+        let interface = self.template.network_interfaces.first()?;
+        let own: Ipv4Addr = self.instance.private_ip.parse().ok()?;
+        let [_, network, net, host] = own.octets().map(u16::from);
+        interface.ipv6_addresses.filter(|count| *count > 0)?;
+        Some(Ipv6Addr::new(0x2600, 0x1f14, network, net, host, 0, 0, 1))
+    }
 }
 
 /// All resources of the fake's region.

@@ -9,18 +9,24 @@ use jiff::Timestamp;
 use super::rows::{self, Row};
 
 const FILE: &str = "live.json";
+const EC2_FILE: &str = "live-ec2.json";
 
-/// Last results of both controllers; empty without any measurement.
+/// Last results of the controllers; empty without any measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Live(Vec<Row>);
+pub struct Live {
+    /// Beside Karpenter with its kwok provider.
+    kwok: Vec<Row>,
+    /// Beside Karpenter with its AWS provider.
+    ec2: Vec<Row>,
+}
 
 impl Live {
-    /// Reads `live.json` of the folder.
+    /// Reads `live.json` and `live-ec2.json` of the folder.
     ///
     /// # Errors
-    /// Returns an error if the file exists but is invalid.
+    /// Returns an error if a file exists but is invalid.
     pub fn read(folder: &Path) -> anyhow::Result<Self> {
-        rows::read(folder, FILE).map(Self)
+        Ok(Self { kwok: rows::read(folder, FILE)?, ec2: rows::read(folder, EC2_FILE)? })
     }
 
     /// Returns the day of the measurement.
@@ -36,7 +42,7 @@ impl Live {
 
 impl fmt::Display for Live {
     fn fmt(&self, page: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
+        if self.kwok.is_empty() {
             return Ok(());
         }
         writeln!(page, "\n## The controller, beside Karpenter's, on a real control plane\n")?;
@@ -52,7 +58,15 @@ impl fmt::Display for Live {
         ] {
             writeln!(page, "{line}")?;
         }
-        rows::table(page, "Karpenter", &self.0)
+        rows::table(page, "Karpenter", &self.kwok)?;
+        if self.ec2.is_empty() {
+            return Ok(());
+        }
+        writeln!(
+            page,
+            "\nThe same scenarios beside Karpenter 1.14.1 with its AWS provider: both launch on the fake of EC2 over the wire.\n"
+        )?;
+        rows::table(page, "Karpenter on EC2", &self.ec2)
     }
 }
 
@@ -67,7 +81,11 @@ mod tests {
             {"measure": "wide/give-back-s", "ours": 60.0, "peer": null, "ratio": null, "unit": "s"},
             {"measure": "drift/give-back-s", "ours": null, "peer": 70.0, "ratio": null, "unit": "s"}
         ]"#;
-        let page = Live(serde_json::from_str(rows).unwrap()).to_string();
+        let kwok = serde_json::from_str(rows).unwrap();
+        let ec2 = serde_json::from_str(r#"[{"measure": "wide/cpu-s", "ours": 1, "peer": 3, "ratio": 3, "unit": "s"}]"#);
+        let page = Live { kwok, ec2: ec2.unwrap() }.to_string();
+        assert!(page.contains("| measure | Kerf | Karpenter on EC2 |"), "{page}");
+        assert!(page.contains("| wide/cpu-s | 1.000 | 3.000 | 3.0 | s |"), "{page}");
         assert!(page.contains("| wide/first-claim-s | 0.400 | 2.000 | 5.0 | s |"), "{page}");
         assert!(page.contains("| wide/give-back-s | 60.000 | – | – | s |"), "{page}");
         assert!(page.contains("| drift/give-back-s | – | 70.000 | – | s |"), "{page}");

@@ -131,6 +131,11 @@ fn configuration(xml: &mut Xml, machine: &FakeInstance) {
         xml.text("networkInterfaceId", attached::attached_id("eni", id, position));
         xml.text("status", "in-use");
         xml.text("interfaceType", attached::interface_type(interface));
+        let address = machine.ipv6().filter(|_| position == 0);
+        xml.items("ipv6AddressesSet", address, |xml, address| {
+            xml.text("ipv6Address", address);
+            xml.text("isPrimaryIpv6", interface.primary_ipv6.unwrap_or_default());
+        });
         xml.element("attachment", |xml| {
             xml.text("deviceIndex", interface.device);
             xml.text("networkCardIndex", interface.card);
