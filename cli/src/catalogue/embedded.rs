@@ -50,8 +50,8 @@ impl EmbeddedCatalogue {
         let mut offering_source = OfferingSource::new(table.on_demand.clone());
         let spot_is_estimated = spot_prices.is_none();
         offering_source.add_spot_prices(spot_prices.unwrap_or_else(|| spot::estimate(&offerings, &table.on_demand)));
-        let warnings = warning.into_iter().chain(unknown_types(&offerings, &infos)).chain(table.warnings(region));
-        let warnings = warnings.collect();
+        let unknown = if sources.account { unknown_types(&offerings, &infos) } else { None };
+        let warnings = warning.into_iter().chain(unknown).chain(table.warnings(region)).collect();
         let zones = offerings.iter().map(|offering| offering.zone.clone()).collect();
         offering_source.set_offerings(offerings);
         Ok(Self {
@@ -86,11 +86,11 @@ impl Market {
     }
 }
 
-/// Returns a warning about offered types without embedded data, which a newer Kerf may have.
+/// Returns a warning about offered types without embedded data, which a newer Kerf may have. Hosts of macOS are no nodes.
 fn unknown_types(offerings: &[TypeOffering], infos: &[InstanceTypeInfo]) -> Option<String> {
     let known: BTreeSet<&str> = infos.iter().map(|info| info.name.as_str()).collect();
     let offered = offerings.iter().map(|offering| offering.instance_type.as_str());
-    let unknown: BTreeSet<&str> = offered.filter(|name| !known.contains(name)).collect();
+    let unknown: BTreeSet<&str> = offered.filter(|name| !known.contains(name) && !name.starts_with("mac")).collect();
     let names: Vec<&str> = unknown.into_iter().collect();
     (!names.is_empty())
         .then(|| format!("instance types that this version does not know are left out: {}", names.join(", ")))
