@@ -13,7 +13,7 @@ fn sample_of_the_regression_suite_passes() {
     let suites = suites::named(&["core/regression".to_owned()]).unwrap();
     let plan = Plan { cases: SAMPLE.to_owned(), clusters: 2, given: None, karpenter: None };
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let ran = runtime.block_on(run::run(&suites[0], &plan)).unwrap();
+    let ran = runtime.block_on(run::run(&suites[0], &plan, |_| Ok(()))).unwrap();
     assert_eq!(ran.len(), 19, "{ran:#?}");
     run::ensure_passed(&ran).unwrap();
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::Parser;
 use testbed::conformance::page;
-use testbed::conformance::results::{self, Results};
+use testbed::conformance::results::{self, Case, Results};
 use testbed::conformance::run::{self, Given, Plan};
 use testbed::conformance::suites::{self, Suite};
 
@@ -59,13 +59,16 @@ async fn main() -> Result<()> {
 
 /// Runs one suite, stores its results, and returns the number of failed cases.
 async fn run_suite(suite: &Suite, plan: &Plan) -> Result<usize> {
-    let ran = run::run(suite, plan).await?;
+    let record = |ran: &[Case]| if plan.is_recorded() { store(suite, ran) } else { Ok(()) };
+    let ran = run::run(suite, plan, record).await?;
     let failed = ran.iter().filter(|case| case.outcome == results::Outcome::Failed).count();
     println!("==> {}: {} cases ran, {failed} failed", suite.name(), ran.len());
-    if plan.is_recorded() {
-        let mut results = Results::read(suite)?;
-        results.replace(ran);
-        results.write(suite)?;
-    }
     Ok(failed)
+}
+
+/// Replaces the stored results of these cases. A run that ends early keeps what it has measured.
+fn store(suite: &Suite, ran: &[Case]) -> Result<()> {
+    let mut results = Results::read(suite)?;
+    results.replace(ran.to_vec());
+    results.write(suite)
 }

@@ -57,11 +57,11 @@ pub struct Given {
     pub pool: Option<PathBuf>,
 }
 
-/// Runs the suite and returns a result for each chosen case.
+/// Runs the suite and returns a result for each chosen case. `record` receives the cases of each file once it has run.
 ///
 /// # Errors
-/// Returns an error if the suite cannot be built, or if one of its programs ends without a report.
-pub async fn run(suite: &Suite, plan: &Plan) -> Result<Vec<Case>> {
+/// Returns an error if the suite cannot be built, if one of its programs ends without a report, or if `record` fails.
+pub async fn run(suite: &Suite, plan: &Plan, record: impl Fn(&[Case]) -> Result<()>) -> Result<Vec<Case>> {
     let program = build(suite.clone()).await?;
     let chosen = list(&program, plan).await?;
     let files = by_file(chosen, &Results::read(suite)?);
@@ -69,12 +69,13 @@ pub async fn run(suite: &Suite, plan: &Plan) -> Result<Vec<Case>> {
     println!("==> {}: {cases} cases in {} files", suite.name(), files.len());
     let clusters = if plan.given.is_some() { 1 } else { plan.clusters };
     let run = |(file, names): (String, BTreeSet<String>)| {
-        let program = &program;
+        let (program, record) = (&program, &record);
         async move {
             let ran =
                 run_file(suite, program, plan, &file).await.with_context(|| format!("{}: {file}", suite.name()))?;
             let ran = complete(&file, names, ran);
             ran.iter().for_each(print);
+            record(&ran)?;
             Ok::<_, anyhow::Error>(ran)
         }
     };
