@@ -39,7 +39,7 @@ const TAGGED: [&str; 2] = ["instance/*", "volume/*"];
 /// Returns the error if the policies do not allow a call.
 pub(in super::super) fn refusal(state: &FakeState, call: &str, input: &Input) -> Option<Fault> {
     let policies = state.policies.as_ref()?;
-    let asked = Caller { state }.requests(call.trim_end_matches("(DryRun)"), input);
+    let asked = Caller { state }.requests(call, input);
     let refused = asked.iter().find(|request| policies.evaluate(request) != Access::Allowed)?;
     let message = format!(
         "You are not authorized to perform this operation. User: arn:aws:sts::{ACCOUNT}:assumed-role/controller is not \
@@ -73,7 +73,13 @@ impl Caller<'_> {
             }
             ("DeleteLaunchTemplate", Input::Name(name)) => self.template(call, name),
             ("CreateFleet", Input::Fleet(request)) => self.fleet(request),
-            ("RunInstances", Input::Probe(probe)) => self.probe(probe),
+            // Karpenter's suite shows that EC2 authorizes the RunInstances of a fleet only when it launches.
+            ("CreateFleet(DryRun)", Input::Fleet(request)) => {
+                let mut requests = self.fleet(request);
+                requests.retain(|request| request.action() == "ec2:CreateFleet");
+                requests
+            }
+            ("RunInstances(DryRun)", Input::Probe(probe)) => self.probe(probe),
             ("TerminateInstances", Input::Ids(ids)) => ids.iter().map(|id| self.instance(call, id)).collect(),
             ("CreateTags", Input::CreateTags(ids, tags)) => {
                 ids.iter().map(|id| self.instance(call, id).with_request_tags(tags)).collect()
