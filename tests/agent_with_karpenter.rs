@@ -32,7 +32,7 @@ async fn agent_boots_reports_and_drains_under_the_real_karpenter() -> Result<()>
 
 async fn run_steps(environment: &mut Environment) -> Result<()> {
     environment.apply("getting-started/aws-node.yaml").await?;
-    environment.apply_value(class()).await?;
+    environment.apply_value(karpenter::node_class(CLUSTER)).await?;
     environment.apply("getting-started/nodepool.yaml").await?;
     let client = environment.client.clone();
     let spot = json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}]);
@@ -52,21 +52,6 @@ async fn run_steps(environment: &mut Environment) -> Result<()> {
 
 fn startup_taint() -> Value {
     json!({"key": STARTUP_TAINT, "effect": "NoSchedule"})
-}
-
-fn class() -> Value {
-    let discovery = json!([{"tags": {"karpenter.sh/discovery": CLUSTER}}]);
-    json!({
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": {"name": "default"},
-        "spec": {
-            "role": format!("KarpenterNodeRole-{CLUSTER}"),
-            "amiSelectorTerms": [{"alias": "al2023@latest"}],
-            "subnetSelectorTerms": discovery,
-            "securityGroupSelectorTerms": discovery,
-        },
-    })
 }
 
 /// Waits for a node with a closed startup taint whose agent reports open gates, and removes the taint, as the node readiness
@@ -118,7 +103,7 @@ fn interrupt(environment: &Environment, node: &Node) -> Result<()> {
 fn was_evicted_by_the_agent(environment: &Environment, pod: &str, node: &str) -> Result<()> {
     let removals = environment.control_plane.removals()?;
     let evicted = removals.iter().find(|removal| removal.pod == pod && removal.evicts && removal.code == 201);
-    let evicted = evicted.with_context(|| format!("nobody evicted {pod}: {removals:?}"))?;
+    let evicted = evicted.with_context(|| format!("no eviction of {pod}: {removals:?}"))?;
     ensure!(evicted.user == format!("system:node:{node}"), "{} evicted {pod}", evicted.user);
     ensure!(evicted.program.starts_with("kerf-agent/"), "{} evicted {pod}", evicted.program);
     Ok(())

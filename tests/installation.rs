@@ -80,9 +80,9 @@ async fn surroundings_are_discovered(fixture: &Fixture) -> Result<()> {
     let leader = fixture.leader().await?;
     let node = node_of(&leader).context("the leader is on no node")?;
     let imds = fixture.machine(node)?.imds().context("the machine is down")?;
-    ensure!(imds.requests("meta-data/placement/region") > 0, "nobody asked for the region");
+    ensure!(imds.requests("meta-data/placement/region") > 0, "the region was not requested");
     let called = |action: &str| fixture.environment.wire.exchanges(action).iter().filter(|call| call.good).count();
-    ensure!(called("DescribeCluster") > 0, "EKS was not asked");
+    ensure!(called("DescribeCluster") > 0, "DescribeCluster was not called");
     ensure!(called("AssumeRoleWithWebIdentity") > 0, "the token of the ServiceAccount was not used");
     Ok(())
 }

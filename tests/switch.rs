@@ -121,21 +121,6 @@ fn pool() -> Value {
     })
 }
 
-fn class() -> Value {
-    let discovery = json!([{"tags": {"karpenter.sh/discovery": CLUSTER}}]);
-    json!({
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": {"name": "default"},
-        "spec": {
-            "role": format!("KarpenterNodeRole-{CLUSTER}"),
-            "amiSelectorTerms": [{"alias": "al2023@latest"}],
-            "subnetSelectorTerms": discovery,
-            "securityGroupSelectorTerms": discovery,
-        },
-    })
-}
-
 async fn pod(environment: &Environment, name: &str, cpu: &str) -> Result<()> {
     environment.pod(name, cpu, json!({})).await
 }
@@ -191,7 +176,7 @@ fn lasts() -> Duration {
 async fn there_and_back(environment: &mut Environment) -> Result<()> {
     let program = karpenter::program().await?;
     environment.apply("getting-started/aws-node.yaml").await?;
-    environment.apply_value(class()).await?;
+    environment.apply_value(karpenter::node_class(CLUSTER)).await?;
     environment.apply_value(pool()).await?;
     environment.ec2.create_queue(QUEUE);
     environment.set_queue(QUEUE);

@@ -29,7 +29,7 @@ fn run(folder: &TempDir, script: &str, arguments: &[&str]) -> Answer {
     kerf(Path::new(env!("CARGO_MANIFEST_DIR")), arguments, "", &[("PATH", &path)])
 }
 
-/// Answers as AWS does: two zones, one type with a spot price in one of them, and one type that nobody knows yet.
+/// Answers as AWS does: two zones, one type with a spot price in one of them, and one type without embedded data.
 const MARKET: &str = r#"case $2 in
 describe-instance-type-offerings) echo '{"InstanceTypeOfferings": [
     {"InstanceType": "m7g.large", "LocationType": "availability-zone", "Location": "mx-central-1b"},

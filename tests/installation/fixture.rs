@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use api::condition;
+use api::objects::Node;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cloud::{Cloud as _, ClusterDescription, LaunchTemplateRequest};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, EvictParams, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
@@ -84,7 +86,9 @@ impl Fixture {
         }
         eventually("the nodes of the node group", LIMIT, async || {
             let nodes = Api::<Node>::all(self.client.clone()).list(&ListParams::default()).await?.items;
-            let ready = nodes.iter().filter(|node| is_ready(&node.status)).count();
+            let is_ready =
+                |node: &&Node| node.condition(condition::READY).is_some_and(|it| it.status == condition::TRUE);
+            let ready = nodes.iter().filter(is_ready).count();
             ensure!(ready == count, "{ready} of {} are ready", nodes.len());
             Ok(Some(()))
         })
@@ -168,7 +172,7 @@ impl Fixture {
         let leases = Api::<Lease>::namespaced(self.client.clone(), NAMESPACE);
         eventually("a leader", LIMIT, async || {
             let lease = leases.get("karpenter-leader-election").await?;
-            let holder = lease.spec.and_then(|spec| spec.holder_identity).context("nobody holds the Lease")?;
+            let holder = lease.spec.and_then(|spec| spec.holder_identity).context("the Lease has no holder")?;
             let pods = self.replicas().await?;
             let known: Vec<String> = pods.iter().map(ResourceExt::name_any).collect();
             let leads = |pod: &Pod| holder.starts_with(&pod.name_any());
@@ -247,14 +251,9 @@ impl Fixture {
     }
 }
 
-fn is_ready(status: &Option<k8s_openapi::api::core::v1::NodeStatus>) -> bool {
-    let conditions = status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
-}
-
 fn pod_is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    conditions.into_iter().any(|it| it.type_ == condition::READY && it.status == condition::TRUE)
 }
 
 pub fn node_of(pod: &Pod) -> Option<&str> {

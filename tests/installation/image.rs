@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use testbed::linters::cache;
 
 /// Repository of the image in the values.
 pub const REPOSITORY: &str = "registry.example/kerf-controller";
@@ -35,12 +36,6 @@ fn with_names(index: &str, tags: &[&str]) -> Result<Value> {
     };
     index["manifests"] = tags.iter().map(named).collect();
     Ok(index)
-}
-
-fn cache() -> Result<PathBuf> {
-    let set = std::env::var_os("KERF_CACHE").map(PathBuf::from);
-    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/kerf"));
-    set.or_else(home).context("neither KERF_CACHE nor HOME is set")
 }
 
 fn run(command: &mut Command) -> Result<()> {

@@ -27,7 +27,7 @@ use serde_json::json;
 pub const CLUSTER: &str = "kerf-demo";
 /// Region of the cluster.
 pub const REGION: &str = "us-west-2";
-/// Service CIDR that nodes are told.
+/// Service CIDR in the settings of the controller.
 pub const SERVICE_CIDR: &str = "10.100.0.0/16";
 /// The same with IPv6.
 pub const IPV6_SERVICE_CIDR: &str = "fd00:10:96::/112";

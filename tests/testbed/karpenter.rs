@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use go_programs::go_program;
+use serde_json::{Value, json};
 
 use crate::controller::{Aws, Ports};
 use crate::controlplane::ControlPlane;
@@ -37,4 +38,21 @@ pub fn command(program: &Path, control_plane: &ControlPlane, aws: Aws<'_>, ports
         .env("METRICS_PORT", ports.metrics.to_string())
         .env("HEALTH_PROBE_PORT", ports.probes.to_string());
     command
+}
+
+/// Returns an EC2NodeClass as users of Karpenter have it, with a role and without annotations of Kerf.
+#[must_use]
+pub fn node_class(cluster: &str) -> Value {
+    let discovery = json!([{"tags": {"karpenter.sh/discovery": cluster}}]);
+    json!({
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "default"},
+        "spec": {
+            "role": format!("KarpenterNodeRole-{cluster}"),
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": discovery,
+            "securityGroupSelectorTerms": discovery,
+        },
+    })
 }

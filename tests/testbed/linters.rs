@@ -51,7 +51,10 @@ pub fn on_path(program: &str) -> Option<PathBuf> {
 }
 
 /// Returns the folder for artifacts that tests build once.
-fn cache() -> Result<PathBuf> {
+///
+/// # Errors
+/// Returns an error if the environment names neither the folder nor a home.
+pub fn cache() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("KERF_CACHE") {
         return Ok(folder.into());
     }

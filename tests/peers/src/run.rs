@@ -105,10 +105,10 @@ fn whole_day(seed: &str) -> anyhow::Result<()> {
     let (mut simulation, bounded) = daily::simulate(&Setup { seed, ..Setup::default() }, daily::SIZE, true)?;
     println!("{}", daily::describe(&simulation, bounded, daily::SIZE));
     let left_over = verdict::left_over(&mut simulation);
-    anyhow::ensure!(left_over.is_empty(), "in the end these have no place: {}", left_over.join(", "));
+    anyhow::ensure!(left_over.is_empty(), "at the end these pods have no node: {}", left_over.join(", "));
     let broken = verdict::broken(&simulation);
-    anyhow::ensure!(broken.is_empty(), "after its end the day broke what must hold:\n  {}", broken.join("\n  "));
-    println!("nothing leaked, doubled or broken, and everybody has a place");
+    anyhow::ensure!(broken.is_empty(), "the simulated day broke rules:\n  {}", broken.join("\n  "));
+    println!("no instance leaked, no launch was repeated, no rule was broken, and every pod has a node");
     Ok(())
 }
 
