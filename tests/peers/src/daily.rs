@@ -52,7 +52,7 @@ pub fn simulate(setup: &Setup, size: Size, bounded: bool) -> anyhow::Result<(Sim
         }
     }
     let broken = verdict::broken(&simulation);
-    anyhow::ensure!(broken.is_empty(), "the day broke what must hold:\n  {}", broken.join("\n  "));
+    anyhow::ensure!(broken.is_empty(), "the day violated invariants:\n  {}", broken.join("\n  "));
     let cost = simulation.record.dollars() - first;
     Ok((simulation, bounded.then_some(Bounded { cost, least })))
 }

@@ -123,7 +123,7 @@ pub fn whole_day(policy: &'static str, size: Size, peer: bool) -> anyhow::Result
     day(setup.seed, size, START).into_iter().for_each(|(at, event)| simulation.at(at, event));
     simulation.run(START + size.hours * HOUR);
     let broken = if peer { Vec::new() } else { verdict::broken(&simulation) };
-    anyhow::ensure!(broken.is_empty(), "with {policy} the day broke what must hold:\n  {}", broken.join("\n  "));
+    anyhow::ensure!(broken.is_empty(), "the day with policy {policy} violated invariants:\n  {}", broken.join("\n  "));
     Ok(simulation)
 }
 

@@ -23,7 +23,7 @@ pub use agent::Agent;
 pub use disruption::Disruption;
 pub use live::Live;
 pub use machine::Machine;
-pub use sections::renewed;
+pub use sections::{renewed, with_separate_sections};
 
 /// Unit of costs.
 const OVER: &str = "times the lower bound";
@@ -107,12 +107,13 @@ impl Report {
 
     fn write(&self, page: &mut String) -> fmt::Result {
         writeln!(page, "# Performance\n")?;
-        writeln!(page, "`make peers` measures and writes this page; it is never edited by hand. The same figures for")?;
-        writeln!(
-            page,
-            "programs: `target/peers/planner.json`. Both planners read the same fixture files and run one after the"
-        )?;
-        writeln!(page, "other on the same machine in the same run, never at the same time.\n")?;
+        for line in [
+            "Reference. `make peers` measures Kerf beside its peers and writes this page; do not edit it by hand.",
+            "Programs read the same figures from `target/peers/planner.json`. Both planners read the same fixture files.",
+            "They run one after the other on the same machine, never at the same time.\n",
+        ] {
+            writeln!(page, "{line}")?;
+        }
         write!(page, "{}", self.machine)?;
         self.write_compared(page)?;
         self.write_priced(page)?;
@@ -123,18 +124,13 @@ impl Report {
 
     fn write_compared(&self, page: &mut String) -> fmt::Result {
         writeln!(page, "\n## Time for a plan, beside Karpenter\n")?;
-        writeln!(
-            page,
-            "Kerf's time is that of `planner::plan`, the best of three runs; Karpenter's is that of its `Solve`, one run;"
-        )?;
-        writeln!(
-            page,
-            "each with everything that it needs in memory. `planner::check`, which shares no code with the planner, found"
-        )?;
-        writeln!(
-            page,
-            "nothing wrong in any of our plans. The fixtures are described in `tests/peers/karpenter/workloads.go`.\n"
-        )?;
+        for line in [
+            "Kerf: `planner::plan`, best of three runs. Karpenter: `Solve`, one run. All input is in memory.",
+            "`planner::check` shares no code with the planner; it found no violation in any plan of Kerf.",
+            "`tests/peers/karpenter/workloads.go` describes the fixtures.\n",
+        ] {
+            writeln!(page, "{line}")?;
+        }
         writeln!(
             page,
             "| workload | nodes | pods | shapes | Kerf | Karpenter | times faster | Kerf pods/s | Karpenter pods/s |"
@@ -158,7 +154,7 @@ impl Report {
         }
         writeln!(
             page,
-            "\n| workload | placed: Kerf | Karpenter | new nodes: Kerf | Karpenter | $/h: Kerf | Karpenter | cheaper by |"
+            "\n| workload | scheduled: Kerf | Karpenter | new nodes: Kerf | Karpenter | $/h: Kerf | Karpenter | cheaper by |"
         )?;
         writeln!(page, "|---|---|---|---|---|---|---|---|")?;
         for it in &self.compared {
@@ -184,11 +180,12 @@ impl Report {
     fn write_priced(&self, page: &mut String) -> fmt::Result {
         writeln!(page, "\n## Cost of the fleet, over a lower bound\n")?;
         for line in [
-            "EC2's types in three zones of us-east-1 at on-demand list prices. No fleet can cost less than the bound, which",
-            "comes from column generation over all ways to fill a machine (`tests/peers/src/bound.rs`); a longer search would",
-            "raise it by at most 0.1 %, or by what the row says. It honours requests, what kubelet and each type's daemons",
-            "leave, requirements and hostname anti-affinity of a kind against itself; it ignores that machines come in whole",
-            "numbers and how pods are spread, so even the best fleet may cost more.\n",
+            "Input: EC2's instance types in three zones of us-east-1, at on-demand list prices.",
+            "The bound is the lowest possible cost of any fleet. Column generation over all ways to fill a node computes it",
+            "(`tests/peers/src/bound.rs`). A longer search would raise the bound by at most 0.1 %, or by the figure in the row.\n",
+            "- The bound respects requests, allocatable, daemon overhead, requirements, and hostname anti-affinity of a",
+            "  workload to itself.",
+            "- The bound permits fractions of nodes and ignores topology spread. Even the best fleet may cost more.\n",
         ] {
             writeln!(page, "{line}")?;
         }
@@ -203,7 +200,7 @@ impl Report {
                     [format!("{:.4}", peer.dollars), format!("{over:.4}"), peer.launched.to_string()]
                 }
                 (Some(peer), None) => {
-                    [format!("places only {}", peer.scheduled), String::new(), peer.launched.to_string()]
+                    [format!("schedules only {}", peer.scheduled), String::new(), peer.launched.to_string()]
                 }
                 (None, _) => [const { String::new() }; 3],
             };
@@ -234,18 +231,18 @@ impl Report {
         writeln!(page, "\n## Time against pods and shapes\n")?;
         writeln!(
             page,
-            "Pods without constraints beyond their size, the 400 types of Karpenter's benchmark; columns are numbers of"
+            "Pods with requests only, and the 400 instance types of Karpenter's benchmark. Each column is a number of"
         )?;
-        writeln!(page, "distinct shapes, times are the best of three.\n")?;
-        let shapes: Vec<String> = self.curve.shapes.iter().map(|shapes| format!("{shapes} shapes")).collect();
+        writeln!(page, "distinct shapes. Times are the best of three runs.\n")?;
+        let shapes: Vec<String> = self.curve.shapes.iter().map(|shapes| shape_count(*shapes)).collect();
         writeln!(page, "| pods | {} |", shapes.join(" | "))?;
         writeln!(page, "|---{}|", "|---".repeat(shapes.len()))?;
         for (pods, times) in &self.curve.rows {
             let times: Vec<String> = times.iter().map(|took| took.map_or_else(String::new, time)).collect();
             writeln!(page, "| {pods} | {} |", times.join(" | "))?;
         }
-        writeln!(page, "\nWhat cannot be placed beside what can:\n")?;
-        writeln!(page, "| pods | placed | time |\n|---|---|---|")?;
+        writeln!(page, "\nSchedulable pods together with unschedulable pods:\n")?;
+        writeln!(page, "| pods | scheduled | time |\n|---|---|---|")?;
         for it in &self.strangers {
             writeln!(page, "| {} {} | {} | {} |", it.scheduled, it.about, it.scheduled, time(it.took))?;
         }
@@ -257,26 +254,29 @@ impl Report {
         writeln!(page, "\n## Snapshot of a large cluster\n")?;
         writeln!(
             page,
-            "{} nodes, {} bound pods of {} owners. The API objects themselves, which the index holds anyway, are not",
+            "{} nodes and {} bound pods of {} owners. The figures exclude the API objects in the index.\n",
             it.size.nodes, it.size.pods, it.size.owners
         )?;
-        writeln!(page, "counted.\n")?;
-        writeln!(page, "| what | figure |\n|---|---|")?;
+        writeln!(page, "| measure | figure |\n|---|---|")?;
         writeln!(
             page,
-            "| snapshot with the records behind it | {:.1} MiB, {} bytes a pod |",
+            "| snapshot and its records | {:.1} MiB, {} bytes per pod |",
             mebibytes(it.bytes),
             it.bytes / it.size.pods as u64
         )?;
-        writeln!(page, "| the most during the first translation | {:.1} MiB |", mebibytes(it.peak))?;
+        writeln!(page, "| peak during the first translation | {:.1} MiB |", mebibytes(it.peak))?;
         writeln!(page, "| first translation | {} |", time(it.first))?;
-        writeln!(page, "| translation after {} pods have changed | {} |", it.changed, time(it.again))
+        writeln!(page, "| translation after changes to {} pods | {} |", it.changed, time(it.again))
     }
 }
 
 /// Returns by how much the bound may be too low because the search ended early.
 fn unproven(bound: &Bound) -> String {
     if bound.is_close() { String::new() } else { format!(" (or up to {:.1} % more)", 100.0 * bound.gap()) }
+}
+
+fn shape_count(shapes: usize) -> String {
+    if shapes == 1 { "1 shape".to_owned() } else { format!("{shapes} shapes") }
 }
 
 fn mean(figures: impl Iterator<Item = f64>) -> f64 {

@@ -11,7 +11,7 @@ use day::verdict;
 use crate::consolidation::Consolidation;
 use crate::karpenter::Karpenter;
 use crate::memory::Size;
-use crate::report::{Agent, Disruption, Live, Machine, Measure, Report, renewed};
+use crate::report::{Agent, Disruption, Live, Machine, Measure, Report, renewed, with_separate_sections};
 use crate::workloads::Workload;
 use crate::{compare, consolidation, curve, daily, disruption, memory, price, workloads};
 
@@ -105,10 +105,10 @@ fn whole_day(seed: &str) -> anyhow::Result<()> {
     let (mut simulation, bounded) = daily::simulate(&Setup { seed, ..Setup::default() }, daily::SIZE, true)?;
     println!("{}", daily::describe(&simulation, bounded, daily::SIZE));
     let left_over = verdict::left_over(&mut simulation);
-    anyhow::ensure!(left_over.is_empty(), "at the end these pods have no node: {}", left_over.join(", "));
+    anyhow::ensure!(left_over.is_empty(), "pods without a node at the end: {}", left_over.join(", "));
     let broken = verdict::broken(&simulation);
-    anyhow::ensure!(broken.is_empty(), "the simulated day broke rules:\n  {}", broken.join("\n  "));
-    println!("no instance leaked, no launch was repeated, no rule was broken, and every pod has a node");
+    anyhow::ensure!(broken.is_empty(), "the simulated day violated invariants:\n  {}", broken.join("\n  "));
+    println!("no leaked instance, no repeated launch, no violation, and every pod has a node");
     Ok(())
 }
 
@@ -146,7 +146,8 @@ fn full() -> anyhow::Result<()> {
     let measures = report.measures();
     measures.iter().for_each(print);
     write(&results().join("planner.json"), &(serde_json::to_string_pretty(&measures)? + "\n"))?;
-    write(&page(), &report.page())?;
+    let before = fs::read_to_string(page()).unwrap_or_default();
+    write(&page(), &with_separate_sections(&report.page(), &before))?;
     match Live::day(&results()) {
         Ok(day) => renew(&Live::read(&results())?, &day),
         Err(_) => Ok(()),

@@ -25,23 +25,17 @@ impl fmt::Display for Agent {
             return Ok(());
         }
         writeln!(page, "\n## The agent, beside AWS's Node Termination Handler\n")?;
-        writeln!(
-            page,
-            "Ten machines each, against the same real API server and the same metadata, one program after the other;"
-        )?;
-        writeln!(
-            page,
-            "idle figures are means over 30 s, delays are over 100 notices. `tests/agent_benchmark` measures them. A node of 110 pods"
-        )?;
-        writeln!(
-            page,
-            "(ours with their cgroups) gives `cpu-110-pods-percent` and, when it is emptied, the most memory as `rss-drain-mib`."
-        )?;
-        writeln!(
-            page,
-            "`budget-30-pods-*`: 30 pods of one budget that lets one be away, and a notice of 120 s: seconds until the node was"
-        )?;
-        writeln!(page, "empty, pods left then, and how many more were away at once than the budget lets be.\n")?;
+        for line in [
+            "`tests/agent_benchmark` measures one program after the other, with ten nodes each, the same real API server and the same",
+            "instance metadata.\n",
+            "- Idle figures are means over 30 s. Delays are over 100 notices.",
+            "- `cpu-110-pods-percent`: an idle node with 110 pods, for Kerf with their cgroups. `rss-drain-mib`: peak memory during the",
+            "  drain of that node.",
+            "- `budget-30-pods-*`: 30 pods, one PodDisruptionBudget with `maxUnavailable: 1`, and a notice of 120 s. Seconds until the",
+            "  node is empty, pods left on it at the end, and unavailable pods above the budget.\n",
+        ] {
+            writeln!(page, "{line}")?;
+        }
         rows::table(page, "Node Termination Handler", &self.0)
     }
 }

@@ -39,18 +39,21 @@ impl fmt::Display for Consolidation {
         let Simulated { candidates, need_no_other, .. } = self.peer;
         writeln!(
             page,
-            "\n## Judging every node of a large cluster\n\n\
-             {} nodes that {} pods fill to about a half, none pending, 700 instance types. Kerf's time is that of one\n\
-             `planner::plan`, the best of three, in which every node gets its verdict; its memory is what that takes beside the\n\
-             snapshot. Karpenter's is the mean of its `SimulateScheduling` for {candidates} of the nodes, each by itself; the pods of\n\
-             {need_no_other} of them have room on other nodes. For all nodes it is multiplied, not measured: its pass ends with the first\n\
-             command that it finds, and without one when it has looked at {TOGETHER} nodes together and for three minutes at single ones.\n",
+            "\n## Consolidation of a large cluster\n\n\
+             Input: {} nodes, {} pods that request about half of the capacity, no pending pod, 700 instance types.\n\n\
+             - Kerf: one `planner::plan`, best of three runs; it evaluates every node. Its memory excludes the snapshot.\n\
+             - Karpenter: the mean of `SimulateScheduling` for {candidates} single nodes. The pods of {need_no_other} of them fit on other nodes.\n\
+             - Karpenter for all nodes: multiplied, not measured. One pass ends with the first command. Without a command it ends\n  \
+             after {TOGETHER} nodes together and three minutes of single nodes.\n",
             self.nodes, self.pods,
         )?;
-        writeln!(page, "| who | a node | all nodes | nodes looked at in a pass | nodes that go | new ones | memory |")?;
+        writeln!(
+            page,
+            "| planner | per node | all nodes | candidates per pass | nodes removed | nodes launched | memory |"
+        )?;
         writeln!(page, "|---|---|---|---|---|---|---|")?;
-        self.write_pass(page, "all may go at once", &self.all)?;
-        self.write_pass(page, "a tenth may go", &self.tenth)?;
+        self.write_pass(page, "budget 100 %", &self.all)?;
+        self.write_pass(page, "budget 10 %", &self.tenth)?;
         let (each, all) = (time(self.peer.each()), time(self.peer_for_all()));
         writeln!(page, "| Karpenter | {each} | {all} (multiplied) | at most {} | | | |", self.peer_in_a_pass())
     }

@@ -60,20 +60,24 @@ impl fmt::Display for Disruption {
         if *self == Self::default() {
             return Ok(());
         }
-        writeln!(page, "\n## Taking nodes away, beside Karpenter's rules\n")?;
+        writeln!(page, "\n## Disruption, beside Karpenter's rules\n")?;
         for line in [
-            "Simulated (`tests/day`): the shipped controller on one paused clock. Beside it the same controller with plans by Karpenter's",
-            "rules: one command a pass, a hundred candidates, halving within a minute, single ones within three, 15 s of validation, as if",
-            "each of its simulations took no time. Budgets are 10 %; a pod takes 20 s to stop, a machine 26 to 42 s to come up. The bound",
-            "is what budgets, the quickest boots and drains alone take.\n",
+            "Simulated (`tests/day`): the shipped controller on a paused clock, beside the same controller with plans by Karpenter's rules.\n",
+            "- Karpenter's rules: one command per pass, 100 candidates, one minute for multi-node consolidation, three minutes for",
+            "  single-node consolidation, 15 s of validation. Its scheduling simulations take no time.",
+            "- Budgets are 10 %. A pod stops within 20 s; an instance needs 26 to 42 s until it is ready.",
+            "- The bound is the time for budgets, the shortest boots and drains alone.\n",
         ] {
             writeln!(page, "{line}")?;
         }
-        writeln!(page, "| what | Kerf | Karpenter | times faster | bound | nodes before | after: Kerf | Karpenter |")?;
+        writeln!(
+            page,
+            "| change | Kerf | Karpenter | times faster | bound | nodes before | after: Kerf | Karpenter |"
+        )?;
         writeln!(page, "|---|---|---|---|---|---|---|---|")?;
-        for (what, it) in [("half of the pods leave", &self.give_back), ("every node drifts", &self.drift)] {
+        for (what, it) in [("half of the pods are deleted", &self.give_back), ("every node drifts", &self.drift)] {
             let Some(it) = it else { continue };
-            let peer = it.peer.map_or("not within the time played".to_owned(), |peer| format!("{peer:.0} s"));
+            let peer = it.peer.map_or("not within the simulated time".to_owned(), |peer| format!("{peer:.0} s"));
             let times = it.peer.map_or(String::new(), |peer| format!("{:.1}", peer / it.ours));
             writeln!(
                 page,
@@ -93,9 +97,12 @@ impl Disruption {
         }
         writeln!(
             page,
-            "\nThe simulated day with its faults, by `kerf.sh/utilization`; the peer has Karpenter's rules of taking away:\n"
+            "\nCost of the simulated day with faults, by `kerf.sh/utilization`. The peer disrupts by Karpenter's rules:\n"
         )?;
-        writeln!(page, "| policy | $ a day | by Karpenter's rules | pods evicted | moves |\n|---|---|---|---|---|")?;
+        writeln!(
+            page,
+            "| policy | $ per day | by Karpenter's rules | evicted pods | commands |\n|---|---|---|---|---|"
+        )?;
         for it in &self.days {
             let peer = it.peer.map_or(String::new(), |peer| format!("{peer:.2}"));
             writeln!(page, "| {} | {:.2} | {peer} | {} | {} |", it.policy, it.dollars, it.evicted, it.moves)?;
@@ -103,8 +110,8 @@ impl Disruption {
         if let Some(it) = self.bound {
             writeln!(
                 page,
-                "\nFrom the second hour on the day costs {:.2} $ with `observe`. No fleets for the pods that were there at the hours'\n\
-                 beginnings cost less than {:.2} $: {:.4} times the bound.",
+                "\nFrom the second hour on, the day costs {:.2} $ with `observe`. The lower bound for the pods at the start of each hour\n\
+                 is {:.2} $; the ratio is {:.4}.",
                 it.cost,
                 it.least,
                 it.cost / it.least,

@@ -47,14 +47,16 @@ impl fmt::Display for Live {
         }
         writeln!(page, "\n## The controller, beside Karpenter's, on a real control plane\n")?;
         for line in [
-            "`make peers-live`: Kerf's controller as its image has it and Karpenter 1.14.1 with its kwok provider, one after the other, each",
-            "scenario on a fresh Kubernetes 1.36 control plane with the real kube-scheduler. Both are sold the same types at the same on-demand",
-            "prices and use their default settings; a machine takes a second to come and a pod five to stop; nodes and kubelets are stand-ins",
-            "(`tests/live`), so no machine boots. Kerf buys through the SDK from a fake of EC2 on the wire, kwok's provider writes Nodes itself.",
-            "Times count from the last pod, or from the controller's start where all pods wait before (`backlog`). `give-back-s`: until the",
-            "cost had fallen to within 2 % of what it came to, after 30 % of the pods left, with budgets of 10 %; with `drift` until every",
-            "node was replaced. `as-cheap-s`: until it had fallen to where the side that stays dearer ends. A dash is what had not come about after 20 minutes. Memory is the process's peak and CPU its whole",
-            "time, start included.\n",
+            "`make peers-live` runs Kerf's controller from its image and Karpenter 1.14.1 with its kwok provider, one after the other. Each",
+            "scenario has a new Kubernetes 1.36 control plane with the real kube-scheduler.\n",
+            "- Both have the same instance types, on-demand prices and default settings. An instance starts within 1 s; a pod stops within",
+            "  5 s. Nodes and kubelets are simulated (`tests/live`); no machine boots.",
+            "- Kerf launches by the EC2 API on an emulation. The kwok provider writes Nodes directly.",
+            "- Times start with the last pod. In `backlog` all pods are pending before; times start with the controller.",
+            "- `give-back-s`: 30 % of the pods are deleted, with budgets of 10 %; seconds until the cost is within 2 % of its final value.",
+            "  With `drift`: seconds until every node is replaced.",
+            "- `as-cheap-s`: seconds until the cost is at the final value of the more expensive side.",
+            "- A dash: not within 20 minutes. `rss-peak-mib` and `cpu-s` are of the whole process, start included.\n",
         ] {
             writeln!(page, "{line}")?;
         }
@@ -64,7 +66,7 @@ impl fmt::Display for Live {
         }
         writeln!(
             page,
-            "\nThe same scenarios beside Karpenter 1.14.1 with its AWS provider: both launch on the fake of EC2 over the wire.\n"
+            "\nThe same scenarios beside Karpenter 1.14.1 with its AWS provider. Both launch on the emulated EC2.\n"
         )?;
         rows::table(page, "Karpenter on EC2", &self.ec2)
     }

@@ -25,7 +25,7 @@ pub fn read(folder: &Path, file: &str) -> anyhow::Result<Vec<Row>> {
     let Ok(text) = std::fs::read(&file) else {
         return Ok(Vec::new());
     };
-    serde_json::from_slice(&text).with_context(|| format!("{} makes no sense", file.display()))
+    serde_json::from_slice(&text).with_context(|| format!("cannot parse {}", file.display()))
 }
 
 /// Writes the rows as a table with this peer.
