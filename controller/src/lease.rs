@@ -3,6 +3,8 @@
 //! the renewal time with the wall clock of its machine, so that skewed clocks give two leaders.
 
 mod keeper;
+mod leader_guard;
+mod leading;
 
 use std::time::Duration;
 
@@ -14,6 +16,8 @@ use tokio::time::Instant;
 
 use crate::settings::LeaseName;
 pub use keeper::Keeper;
+pub use leader_guard::led;
+pub use leading::Leading;
 
 /// Duration of a lease without renewal.
 const DURATION: Duration = Duration::from_secs(15);
@@ -21,6 +25,8 @@ const DURATION: Duration = Duration::from_secs(15);
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// Interval between attempts.
 const RETRY: Duration = Duration::from_secs(2);
+/// Time limit of an attempt, so that a dead connection leaves time for another attempt.
+const ATTEMPT: Duration = Duration::from_secs(3);
 
 /// Action on the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,67 +58,123 @@ fn decide(me: &str, lease: Option<&LeaseSpec>, seen: Option<&ObservedLease>, now
     }
 }
 
+/// Result of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Attempt {
+    /// This replica holds the lease since this moment, the start of the attempt, or longer.
+    Held(Instant),
+    /// Another replica holds the lease.
+    HeldByOther,
+    /// The attempt had no result.
+    Failed,
+}
+
+/// Source of connections to the API server.
+pub type Connect = Box<dyn Fn() -> kube::Result<Client> + Send>;
+
 /// Candidate of the leader election for one replica.
-pub struct Leadership {
-    api: Api<Lease>,
+pub struct Candidate {
+    connect: Connect,
+    /// Client of the attempts; `None` after an attempt without an answer, because its connection may be dead.
+    client: Option<Client>,
     name: LeaseName,
     identity: String,
     seen: Option<ObservedLease>,
 }
 
-impl Leadership {
+impl Candidate {
     /// Creates a candidate. `identity` must differ between replicas and between restarts of one replica.
     #[must_use]
-    pub fn new(client: Client, name: LeaseName, identity: String) -> Self {
-        Self { api: Api::namespaced(client, &name.namespace), name, identity, seen: None }
+    pub fn new(connect: Connect, name: LeaseName, identity: String) -> Self {
+        Self { connect, client: None, name, identity, seen: None }
     }
 
-    /// Waits until this replica leads.
-    pub async fn acquire(&mut self) {
+    /// Waits until this replica leads, and renews the lease until it is lost. Leadership counts from the start of the request
+    /// that renewed the lease, because other replicas may see the renewal at once.
+    pub async fn lead(&mut self, leading: &Leading, acquired: impl FnOnce()) {
+        let mut end = self.acquire().await + RENEW_DEADLINE;
+        leading.extend(end);
+        acquired();
+        while let Some(renewed) = self.renew_until(end).await {
+            end = renewed + RENEW_DEADLINE;
+            leading.extend(end);
+        }
+        leading.end();
+    }
+
+    /// Waits until this replica holds the lease, and returns since when.
+    async fn acquire(&mut self) -> Instant {
         loop {
-            match self.attempt().await {
-                Ok(true) => return,
-                Ok(false) => {}
-                Err(error) => {
-                    tracing::warn!(
-                        error = daemon::error::chain(&error).as_str(),
-                        "failed to renew the lease, retrying"
-                    );
-                }
+            if let Attempt::Held(since) = self.attempt(ATTEMPT).await {
+                return since;
             }
             tokio::time::sleep(RETRY).await;
         }
     }
 
-    /// Renews the lease until it is lost.
-    pub async fn hold(&mut self) {
-        let mut renewed = Instant::now();
+    /// Renews the lease, and returns the moment of the renewal. Returns `None` at `end` or when another replica holds the lease.
+    async fn renew_until(&mut self, end: Instant) -> Option<Instant> {
         loop {
-            tokio::time::sleep(RETRY).await;
-            match tokio::time::timeout(RENEW_DEADLINE, self.attempt()).await {
-                Ok(Ok(true)) => renewed = Instant::now(),
-                Ok(Ok(false)) => return,
-                Ok(Err(_)) | Err(_) if renewed.elapsed() < RENEW_DEADLINE => {}
-                Ok(Err(_)) | Err(_) => return,
+            tokio::time::sleep_until(end.min(Instant::now() + RETRY)).await;
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            match self.attempt(left.min(ATTEMPT)).await {
+                Attempt::Held(since) => return Some(since),
+                Attempt::HeldByOther => return None,
+                Attempt::Failed => {}
             }
         }
     }
 
     /// Releases the lease, so that another replica need not wait for its expiration.
     pub async fn release(&mut self) {
-        let Ok(Some(mut lease)) = self.api.get_opt(&self.name.name).await else { return };
+        // After a failure, another replica waits for the expiration of the lease.
+        let _ = tokio::time::timeout(ATTEMPT, self.give_back()).await;
+    }
+
+    async fn give_back(&mut self) {
+        let Ok(api) = self.api() else { return };
+        let Ok(Some(mut lease)) = api.get_opt(&self.name.name).await else { return };
         let spec = lease.spec.get_or_insert_default();
         if spec.holder_identity.as_deref() == Some(&self.identity) {
             spec.holder_identity = None;
-            // After a failure, another replica waits for the expiration of the lease.
-            let _ = self.api.replace(&self.name.name, &PostParams::default(), &lease).await;
+            let _ = api.replace(&self.name.name, &PostParams::default(), &lease).await;
         }
     }
 
-    /// Reads the lease and acts on it once. `Ok(true)` means that this replica leads. A conflict means that another replica was
-    /// faster.
-    async fn attempt(&mut self) -> Result<bool, kube::Error> {
-        let lease = self.api.get_opt(&self.name.name).await?;
+    /// Reads the lease and acts on it once, within `limit`.
+    async fn attempt(&mut self, limit: Duration) -> Attempt {
+        let began = Instant::now();
+        let error = match tokio::time::timeout(limit, self.read_and_act()).await {
+            Ok(Ok(true)) => return Attempt::Held(began),
+            Ok(Ok(false)) => return Attempt::HeldByOther,
+            // Another replica was faster, or an earlier attempt of this one arrived late.
+            Ok(Err(kube::Error::Api(status))) if status.code == 409 => return Attempt::Failed,
+            Ok(Err(error)) => daemon::error::chain(&error),
+            Err(_) => {
+                self.client = None;
+                format!("no response within {limit:?}")
+            }
+        };
+        tracing::warn!(error = error.as_str(), "failed to renew the lease, retrying");
+        Attempt::Failed
+    }
+
+    /// Returns the API of leases, on a new connection if there is none.
+    fn api(&mut self) -> kube::Result<Api<Lease>> {
+        let client = match &self.client {
+            Some(client) => client.clone(),
+            None => self.client.insert((self.connect)()?).clone(),
+        };
+        Ok(Api::namespaced(client, &self.name.namespace))
+    }
+
+    /// Reads the lease and creates, takes or renews it. Returns false if another replica holds the lease.
+    async fn read_and_act(&mut self) -> kube::Result<bool> {
+        let api = self.api()?;
+        let lease = api.get_opt(&self.name.name).await?;
         let now = Instant::now();
         let spec = lease.as_ref().map(|lease| lease.spec.clone().unwrap_or_default());
         let step = decide(&self.identity, spec.as_ref(), self.seen.as_ref(), now);
@@ -121,18 +183,14 @@ impl Leadership {
         {
             self.seen = Some(ObservedLease { spec: spec.clone(), changed: now });
         }
-        let written = match step {
+        match step {
             LeaseAction::Wait => return Ok(false),
-            LeaseAction::Create => self.api.create(&PostParams::default(), &self.ours(None)).await,
+            LeaseAction::Create => api.create(&PostParams::default(), &self.ours(None)).await?,
             LeaseAction::Take | LeaseAction::Renew => {
-                self.api.replace(&self.name.name, &PostParams::default(), &self.ours(lease)).await
+                api.replace(&self.name.name, &PostParams::default(), &self.ours(lease)).await?
             }
         };
-        match written {
-            Ok(_) => Ok(true),
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
-            Err(error) => Err(error),
-        }
+        Ok(true)
     }
 
     /// Returns the lease with this replica as its holder.
@@ -153,6 +211,9 @@ impl Leadership {
         lease
     }
 }
+
+#[cfg(test)]
+mod two_replicas;
 
 #[cfg(test)]
 mod tests {

@@ -37,8 +37,10 @@ use crate::state::class_readiness::ClassReadiness;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::state::nominations::{self, SharedNominations};
-use crate::state::plan_progress::PROVISIONER;
-use crate::state::plan_results::{Generations, PlanResultStore, PlanResults};
+use crate::state::panics;
+use crate::state::plans::evidence::{self, Evidence, EvidenceCause};
+use crate::state::plans::progress::PROVISIONER;
+use crate::state::plans::results::{Generations, PlanResultStore, PlanResults};
 use crate::state::shared::Shared;
 use crate::state::span;
 use crate::write::writer::{Operation, Writer};
@@ -78,6 +80,8 @@ pub struct Provisioner {
     rest: Mutex<Option<(PlanCache, Arc<Plan>)>>,
     /// Nodes on which the last plan places pods.
     planned: Mutex<PlannedNodes>,
+    /// Stale kinds of the last pass.
+    stale: Mutex<BTreeSet<String>>,
     gauges: NodeGauges,
     unschedulable: GaugeSet,
     scores: ConsolidationScores,
@@ -108,6 +112,7 @@ impl Provisioner {
             noted,
             rest,
             planned,
+            stale: Mutex::default(),
             gauges,
             unschedulable: GaugeSet::default(),
             scores,
@@ -151,6 +156,12 @@ impl Provisioner {
 
     /// Runs one pass and returns the time of the next one.
     async fn pass(&self) -> NextPass {
+        let next = self.pass_if_prepared().await;
+        self.cluster.progress.pass_ended(self.cluster.now());
+        next
+    }
+
+    async fn pass_if_prepared(&self) -> NextPass {
         let prepared = |index: &Index| index.is_synced() && self.offerings.knows(index.classes.keys());
         if !self.cluster.read(prepared) {
             return NextPass::UNSYNCED;
@@ -168,7 +179,10 @@ impl Provisioner {
             return NextPass::REGULAR;
         };
         let took = started.elapsed();
-        let ripe = self.source.commands(&mut self.noted.lock(), &built.snapshot, &plan);
+        let mut ripe = self.source.commands(&mut self.noted.lock(), &built.snapshot, &plan);
+        if self.has_stale_view(now) {
+            ripe.begin.clear();
+        }
         self.carry_out(&built, &plan, &ripe, now).await;
         self.report_delays(&built, &plan);
         for work in self.plan_results.replace(PlanResults::new(&generations, &built, &plan)) {
@@ -200,9 +214,20 @@ impl Provisioner {
         let snapshot_took = started.elapsed();
         let running = self.cluster.progress.begin(&built.snapshot, self.cluster.now());
         let source = Arc::clone(&self.source);
-        let checked = tokio::task::spawn_blocking(move || (source.plan(&built), built));
-        let (checked, built) = checked.await.ok()?;
+        let built = Arc::new(built);
+        let shared = Arc::clone(&built);
+        let checked = tokio::task::spawn_blocking(move || source.plan(&shared)).await;
         drop(running);
+        let checked = match checked {
+            Ok(checked) => checked,
+            Err(_) => {
+                panics::count(&self.metrics, "plan");
+                tracing::error!("the plan panicked, retrying with the next one");
+                self.keep_evidence(built.snapshot.seed, EvidenceCause::Panic).await;
+                return None;
+            }
+        };
+        let built = Arc::into_inner(built)?;
         let took = started.elapsed();
         self.metrics.observe(&metrics::SCHEDULING_DURATION, PROVISIONER, took.as_secs_f64());
         self.metrics.observe(
@@ -221,12 +246,43 @@ impl Provisioner {
                 kept,
                 "plan validation failed"
             );
+            self.keep_evidence(built.snapshot.seed, EvidenceCause::ValidationFailed).await;
+        } else if checked.sound.as_ref().is_some_and(Plan::is_incomplete) {
+            self.keep_evidence(built.snapshot.seed, EvidenceCause::StepBudgetExhausted).await;
         }
         let plan = checked.sound.map(Arc::new);
         let cacheable = plan.as_ref().filter(|_| self.source.is_cacheable());
         let rest = cacheable.and_then(|plan| Some((PlanCache::new(&built.snapshot, plan)?, Arc::clone(plan))));
         *self.rest() = rest;
         Some((built, plan?))
+    }
+
+    /// Keeps the objects of a plan that failed, as evidence for a bug report.
+    async fn keep_evidence(&self, plan: u64, cause: EvidenceCause) {
+        let (store, taken) = (&self.cluster.evidence, self.cluster.now());
+        if !store.wants(cause, taken) {
+            return;
+        }
+        let objects = self.cluster.read(evidence::objects);
+        let written = tokio::task::spawn_blocking(move || evidence::compress(&objects)).await;
+        let file = written.ok().and_then(Result::ok);
+        if file.is_some_and(|file| store.keep(Evidence { plan, taken, cause, file: file.into() })) {
+            tracing::info!("kept the snapshot of the plan, see /debug/snapshots");
+        } else {
+            tracing::warn!("could not keep the snapshot of the plan");
+        }
+    }
+
+    /// Reports whether the view of a kind is too old for voluntary disruption. A change is enqueued for the NodePools, whose
+    /// status names the kinds.
+    fn has_stale_view(&self, now: Timestamp) -> bool {
+        let stale: BTreeSet<String> = self.cluster.view_ages.stale(now).into_iter().map(|it| it.kind).collect();
+        let is_stale = !stale.is_empty();
+        if std::mem::replace(&mut *self.stale.lock(), stale.clone()) != stale {
+            let pools: Vec<String> = self.cluster.read(|index| index.pools.keys().cloned().collect());
+            pools.into_iter().for_each(|pool| self.cluster.queue.add(WorkItem::Pool(pool)));
+        }
+        is_stale
     }
 
     /// Reports whether the pod has a nomination. A plan may nominate a pod before kube-scheduler has tried it.
@@ -303,7 +359,9 @@ impl Provisioner {
         if buys {
             self.cluster.queue.add(WorkItem::Gather);
         }
-        self.resizer.carry_out(&plan.resizes, now).await;
+        if self.cluster.view_ages.are_current(now) {
+            self.resizer.carry_out(&plan.resizes, now).await;
+        }
         self.metrics.set(&metrics::SAVED_BY_USAGE, NoLabels, plan.saved_by_usage.0 as f64 / 1e6);
         self.arrange_promises(built, plan);
         self.run_each(outcome.repairs, "failed to remove the taint of a kept node, retrying with the next plan").await;

@@ -18,9 +18,9 @@ pub mod work;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::condition;
 use api::objects::Pod;
 use api::status::Conditioned;
+use api::{condition, reason};
 use cloud::batcher::DescribeBatcher;
 use daemon::metric::Metrics;
 use drain::{ARRIVES, Drain, Millis, Reply};
@@ -44,9 +44,11 @@ use crate::state::class_readiness::ClassReadiness;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::state::nominations::SharedNominations;
-use crate::state::plan_results::PlanResultStore;
+use crate::state::panics::{self, Panicked};
+use crate::state::plans::results::PlanResultStore;
 use crate::state::registration_health::{Registration, RegistrationHealth, Registrations};
 use crate::state::shared::Shared;
+use crate::write::events::{Event, ObjectReference};
 use crate::write::writer::{WriteError, Writer};
 
 /// Maximum number of concurrent reconciles.
@@ -67,6 +69,9 @@ pub struct Reconciler {
     notices: Arc<Notices>,
     nominations: SharedNominations,
 }
+
+/// Next action for a command while the view of the cluster is stale.
+const HOLD: QueueAction = QueueAction::After(std::time::Duration::from_secs(10));
 
 impl Reconciler {
     /// Creates a reconciler without drains.
@@ -99,12 +104,25 @@ impl Reconciler {
             let this = Arc::clone(&self);
             let span = work.span();
             let reconcile = async move {
-                let next = this.reconcile(&work).await;
+                let next = match panics::caught(this.reconcile(&work)).await {
+                    Ok(next) => next,
+                    Err(panic) => this.report_panic(&work, &panic),
+                };
                 this.cluster.queue.done(work, next);
                 drop(permit);
             };
             tokio::spawn(reconcile.instrument(span));
         }
+    }
+
+    /// Reports the panic of a reconcile, which is retried. A panic that always returns concerns only this object.
+    fn report_panic(&self, work: &WorkItem, panic: &Panicked) -> QueueAction {
+        panics::count(&self.metrics, "reconcile");
+        if let Some(object) = self.cluster.read(|index| object_of(work, index)) {
+            let message = format!("the reconcile failed with an internal error and is retried: {panic}");
+            self.cluster.notes.publish(Event::warning(object, reason::INTERNAL_ERROR, message));
+        }
+        QueueAction::Retry
     }
 
     async fn reconcile(&self, work: &WorkItem) -> QueueAction {
@@ -121,6 +139,7 @@ impl Reconciler {
             WorkItem::Overlay(name) => self.overlay(name).await,
             WorkItem::Buffer(key) => self.buffer(key).await,
             WorkItem::Usage(name) => self.usage(name).await,
+            WorkItem::Move(_) if !self.cluster.view_ages.are_current(self.cluster.now()) => Ok(HOLD),
             WorkItem::Move(id) => self.disruptor.reconcile(id).await,
         };
         result.unwrap_or_else(|error| requeue(&error))
@@ -153,6 +172,7 @@ impl Reconciler {
         view.registrations = self.registrations.verdict(&uid);
         view.replacements = self.cluster.read(|index| self.cluster.replacements.health(index, name));
         view.launches = self.cluster.launches.lock().blocked(name);
+        view.stale = self.cluster.view_ages.stale(view.now);
         self.writer.run_all(nodepool::decide(&view)).await?;
         Ok(QueueAction::Wait)
     }
@@ -234,14 +254,9 @@ impl Reconciler {
         };
         let drain = self.drains().remove(name);
         let mut drain = drain.unwrap_or_else(|| node::start_drain(&view));
-        if node::asks(&view, &mut drain) {
-            match self.instance(Some(view.node.spec.provider_id.as_str())).await {
-                Ok(instance) => view.instance = instance,
-                Err(error) => {
-                    self.drains().insert(name.to_owned(), drain);
-                    return Err(error);
-                }
-            }
+        if let Err(error) = self.ask_live(&mut view, &mut drain).await {
+            self.drains().insert(name.to_owned(), drain);
+            return Err(error);
         }
         let mut decision = node::decide(&view, &mut drain);
         let steps = self.writer.run_all(decision.steps).await;
@@ -264,6 +279,25 @@ impl Reconciler {
             counters::drain_ended(&self.metrics, &view.node, drained, progress, said.as_ref());
         }
         Ok(decision.after.map_or(QueueAction::Wait, QueueAction::After))
+    }
+
+    /// Completes the view by live data: the state of the instance, and the pods of the node. Before the termination of an instance
+    /// only a live list proves that the node has no pods, and a stale watch does not report that pods have left.
+    async fn ask_live(&self, view: &mut node::NodeView, drain: &mut Drain) -> Result<(), WriteError> {
+        if !self.cluster.view_ages.are_current(view.now) {
+            view.pods = self.live_pods(view.node.name()).await?;
+        }
+        if node::asks(view, drain) {
+            view.instance = self.instance(Some(view.node.spec.provider_id.as_str())).await?;
+        }
+        if node::ends_instance(view, drain) {
+            view.pods = self.live_pods(view.node.name()).await?;
+        }
+        Ok(())
+    }
+
+    async fn live_pods(&self, node: &str) -> Result<Vec<Arc<Pod>>, WriteError> {
+        Ok(self.writer.pods_on(node).await?.into_iter().map(Arc::new).collect())
     }
 
     async fn overlay(&self, name: &str) -> Result<QueueAction, WriteError> {
@@ -326,6 +360,20 @@ impl Reconciler {
     }
 }
 
+/// Returns the object of a work item for an event, if it is one object that still exists.
+fn object_of(work: &WorkItem, index: &Index) -> Option<ObjectReference> {
+    match work {
+        WorkItem::Class(name) => index.classes.get(name).map(|object| ObjectReference::to(object.as_ref())),
+        WorkItem::Pool(name) => index.pools.get(name).map(|object| ObjectReference::to(object.as_ref())),
+        WorkItem::Claim(name) => index.claims.get(name).map(|object| ObjectReference::to(object.as_ref())),
+        WorkItem::Node(name) => index.nodes.get(name).map(|object| ObjectReference::to(object.as_ref())),
+        WorkItem::Overlay(name) => index.overlays.get(name).map(|object| ObjectReference::to(object.as_ref())),
+        WorkItem::Buffer(key) => index.buffers.get(key).map(|object| ObjectReference::to(object.as_ref())),
+        WorkItem::Usage(name) => index.usages.get(name).map(|object| ObjectReference::to(object.as_ref())),
+        WorkItem::Gather | WorkItem::Launch(_) | WorkItem::Move(_) => None,
+    }
+}
+
 /// Requeues a failed reconcile. A conflict only means that another writer was faster: the watch delivers the newer version.
 fn requeue(error: &WriteError) -> QueueAction {
     let text = daemon::error::chain(error);
@@ -375,6 +423,7 @@ fn pool_view(index: &Index, name: &str, now: Timestamp) -> Option<nodepool::Node
         registrations: RegistrationHealth::Unknown,
         replacements: ReplacementHealth::Unknown,
         launches: None,
+        stale: Vec::new(),
         pool,
         now,
     })

@@ -1,8 +1,10 @@
 //! Assembly, start and orderly shutdown of the controller.
 
+mod debug_pages;
+mod health;
 pub mod log;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
@@ -35,7 +37,7 @@ use crate::informer::interruption::queue::Listener;
 use crate::informer::interruption::{Notices, status_checks};
 use crate::informer::zonal_shifts::ZonalShifts;
 use crate::informer::{cluster_dns, cluster_info, watch};
-use crate::lease::Keeper;
+use crate::lease::{self, Keeper, Leading};
 use crate::metrics;
 use crate::metrics::collector::{CatalogueSource, ClusterMetrics};
 use crate::metrics::gauge_set::{GaugeSet, Sample};
@@ -49,11 +51,13 @@ use crate::reconcile::work::Triggers;
 use crate::settings::{Gates, Settings};
 use crate::state::cluster::Cluster;
 use crate::state::index::{Index, Indexed};
-use crate::state::plan_results::PlanResultStore;
+use crate::state::panics;
+use crate::state::plans::results::PlanResultStore;
 use crate::state::shared::Shared;
 use crate::state::span;
 use crate::write::events::{self, EventRecorder, ObjectReference};
 use crate::write::writer::{Clients, Writer};
+use debug_pages::DebugPages;
 
 /// Runs until a signal arrives or leadership is lost.
 ///
@@ -69,20 +73,21 @@ pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
     let clients = clients(&config)?;
     let aws = connect_aws(&mut settings).await?;
     let metrics = Arc::new(Metrics::new(&settings.metrics_detail.table()));
-    let cloud = rate_limits::limited(Arc::new(aws), Arc::clone(&metrics));
+    let leading = if settings.lease.is_some() { Leading::not_yet() } else { Leading::without_election() };
+    let cloud = rate_limits::limited(lease::led(Arc::new(aws), leading.clone()), Arc::clone(&metrics));
 
     let (notes, outgoing) = EventRecorder::new();
     let (plan, triggers) = unbounded_channel();
     let cluster = Cluster::new(plan, notes);
-    let leading = Arc::new(AtomicBool::new(false));
     let mut tasks = JoinSet::new();
     let probes = Probes::new(&settings, &cluster, &metrics, &leading);
     let known_market = Arc::clone(&probes.offerings);
     serve_admin(&settings, probes, &mut tasks).await?;
+    serve_debug(&settings, &cluster, &mut tasks).await?;
     watch_all(&clients.general, &cluster, settings.gates, &mut tasks);
     tasks.spawn(events::send(clients.general.clone(), outgoing).instrument(span::task("events")));
 
-    let mut lease = lead(&settings, &config, &leading).await?;
+    let lease = lead(&settings, &config, &leading, &mut tasks).await?;
     let offerings = Arc::new(offerings(&settings, &config, &clients.general, Arc::clone(&cloud)).await?);
     known_market.get_or_init(|| Arc::clone(&offerings));
     tasks.spawn(Arc::clone(&offerings).refresh_for_ever(Arc::clone(&cluster)).instrument(span::task("instance types")));
@@ -97,7 +102,7 @@ pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
     tasks.spawn(dns.instrument(span::task("cluster DNS")));
     follow_market(&settings, &clients.general, &cluster, &offerings, &metrics, &mut tasks);
     let client = clients.general.clone();
-    let writer = Writer::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
+    let writer = Writer::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), leading.clone());
     let launcher =
         launch::Launcher::new(Arc::clone(&cluster), Arc::clone(&offerings), writer.clone(), Arc::clone(&metrics));
     let rules = Rules { window: settings.batch, planning: settings.planning };
@@ -113,27 +118,37 @@ pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
     let resizer = Resizer::new(client, Arc::clone(&cluster), writer.clone(), Arc::clone(&metrics));
     let disruptor = Arc::new(Disruptor::new(Arc::clone(&cluster), writer.clone(), Arc::clone(&metrics)));
     let provisioner = Provisioner::new(shared.clone(), writer.clone(), Arc::clone(&disruptor), resizer, rules);
-    let context =
-        TaskContext { cluster: Arc::clone(&cluster), offerings: Arc::clone(&offerings), writer: writer.clone() };
-    tasks.spawn(run_for_ever(GarbageCollection::default(), context.clone()));
-    tasks.spawn(run_for_ever(DriftDetection, context.clone()));
-    tasks.spawn(run_for_ever(ProfileCollection::default(), context.clone()));
-    tasks.spawn(run_for_ever(Tagging::default(), context.clone()));
-    if settings.zonal_shift {
-        tasks.spawn(run_for_ever(ZonalShifts::new(&settings.cluster_name, Arc::clone(&metrics)), context));
-    }
+    let context = TaskContext {
+        cluster: Arc::clone(&cluster),
+        offerings: Arc::clone(&offerings),
+        writer: writer.clone(),
+        metrics: Arc::clone(&metrics),
+    };
+    start_periodic_tasks(&settings, &context, &mut tasks);
     let sources = NoticeSources { cluster: &cluster, offerings: &offerings, notices: &notices, metrics: &metrics };
     listen(&settings, &sources, &mut tasks);
     tasks.spawn(Arc::new(Reconciler::new(shared, writer, launcher, disruptor)).run());
     tasks.spawn(provisioner.run(triggers));
 
-    let outcome = until_the_end(lease.as_mut()).await;
-    leading.store(false, Ordering::Release);
-    tasks.shutdown().await;
+    let outcome = until_the_end(&leading, &mut tasks).await;
+    leading.end();
+    tasks.abort_all();
     if let Some(lease) = lease {
         lease.release().await;
     }
     outcome
+}
+
+/// Starts the tasks that check the whole cluster periodically.
+fn start_periodic_tasks(settings: &Settings, context: &TaskContext, tasks: &mut JoinSet<()>) {
+    tasks.spawn(run_for_ever(GarbageCollection::default(), context.clone()));
+    tasks.spawn(run_for_ever(DriftDetection, context.clone()));
+    tasks.spawn(run_for_ever(ProfileCollection::default(), context.clone()));
+    tasks.spawn(run_for_ever(Tagging::default(), context.clone()));
+    if settings.zonal_shift {
+        let shifts = ZonalShifts::new(&settings.cluster_name, Arc::clone(&context.metrics));
+        tasks.spawn(run_for_ever(shifts, context.clone()));
+    }
 }
 
 /// Returns the client of AWS, and completes the settings by its region.
@@ -259,35 +274,38 @@ fn lease_object(settings: &Settings) -> ObjectReference {
 }
 
 /// Waits for leadership if leader election is enabled.
-async fn lead(settings: &Settings, config: &Config, leading: &AtomicBool) -> anyhow::Result<Option<Keeper>> {
+async fn lead(
+    settings: &Settings,
+    config: &Config,
+    leading: &Leading,
+    tasks: &mut JoinSet<()>,
+) -> anyhow::Result<Option<Keeper>> {
     let mut lease = None;
     if let Some(name) = settings.lease.clone() {
         let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "kerf-controller".to_owned());
         let life = format!("{host}_{}_{}", std::process::id(), Timestamp::now().as_nanosecond());
         tracing::info!("waiting for the lease");
-        let mut keeper = Keeper::start(config.clone(), name, life).context("cannot start the thread of the lease")?;
-        keeper.acquired().await.context("the thread of the lease ended")?;
+        let keeper = Keeper::start(config.clone(), name, life, leading.clone());
+        let mut keeper = keeper.context("cannot start the thread of the lease")?;
+        tokio::select! {
+            acquired = keeper.acquired() => acquired.context("the thread of the lease ended")?,
+            panic = panics::of_any(tasks) => anyhow::bail!("a task of the controller ended: {panic}"),
+        }
         lease = Some(keeper);
     }
-    leading.store(true, Ordering::Release);
     tracing::info!("leading");
     Ok(lease)
 }
 
-async fn until_the_end(lease: Option<&mut Keeper>) -> anyhow::Result<()> {
-    let lost = async {
-        match lease {
-            Some(lease) => lease.lost().await,
-            None => std::future::pending().await,
-        }
-    };
+async fn until_the_end(leading: &Leading, tasks: &mut JoinSet<()>) -> anyhow::Result<()> {
     tokio::select! {
         signal = daemon::signal::stopped() => {
             let signal = signal.context("cannot install signal handlers")?;
             tracing::info!(signal, "stopping");
             Ok(())
         }
-        () = lost => anyhow::bail!("lost the lease to another replica"),
+        () = leading.lost() => anyhow::bail!("lost the lease: it was not renewed in time, or another replica has it"),
+        panic = panics::of_any(tasks) => anyhow::bail!("a task of the controller ended: {panic}"),
     }
 }
 
@@ -314,18 +332,19 @@ async fn offerings(
 struct Probes {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
-    leading: Arc<AtomicBool>,
+    leading: Leading,
     /// Offerings, set once they exist; the source of prices.
     offerings: Arc<OnceLock<Arc<Offerings>>>,
     started: Timestamp,
     reexport: NodeConditionMetrics,
     usage: GaugeSet,
     progress: GaugeSet,
+    watches: GaugeSet,
     fleet: ClusterMetrics,
 }
 
 impl Probes {
-    fn new(settings: &Settings, cluster: &Arc<Cluster>, metrics: &Arc<Metrics>, leading: &Arc<AtomicBool>) -> Self {
+    fn new(settings: &Settings, cluster: &Arc<Cluster>, metrics: &Arc<Metrics>, leading: &Leading) -> Self {
         let started = cluster.now();
         let architecture = match std::env::consts::ARCH {
             "x86_64" => api::label::ARCH_AMD64,
@@ -345,12 +364,13 @@ impl Probes {
         Self {
             cluster: Arc::clone(cluster),
             metrics: Arc::clone(metrics),
-            leading: Arc::clone(leading),
+            leading: leading.clone(),
             offerings: Arc::default(),
             started,
             reexport: NodeConditionMetrics::default(),
             usage: GaugeSet::default(),
             progress: GaugeSet::default(),
+            watches: GaugeSet::default(),
             fleet: ClusterMetrics::new(settings.metrics_detail, settings.exports_cluster_state, started),
         }
     }
@@ -383,7 +403,7 @@ impl CatalogueSource for KnownCatalogues<'_> {
 
 impl Admin for Probes {
     fn healthy(&self) -> Result<(), String> {
-        Ok(())
+        health::stalled(&self.cluster, self.leading.is_held()).map_or(Ok(()), Err)
     }
 
     fn ready(&self) -> Result<(), String> {
@@ -396,7 +416,9 @@ impl Admin for Probes {
         self.metrics.set(&metrics::SYNCED, NoLabels, f64::from(u8::from(synced)));
         let unsynced = if synced { 0.0 } else { now.duration_since(self.started).as_secs_f64() };
         self.metrics.set(&metrics::UNSYNCED_TIME, NoLabels, unsynced);
-        if self.leading.load(Ordering::Acquire) {
+        self.watches.replace(&self.metrics, self.cluster.view_ages.samples(now));
+        self.metrics.add(&metrics::EVENTS_DROPPED, NoLabels, self.cluster.notes.take_dropped() as f64);
+        if self.leading.is_held() {
             // Changes of the index wait only for the samples, not for the export of thousands of series.
             let samples = self.cluster.read(|index| self.export_metrics(index, now));
             self.fleet.publish(&self.metrics, samples);
@@ -419,6 +441,17 @@ async fn serve_admin(settings: &Settings, probes: Probes, tasks: &mut JoinSet<()
             daemon::admin::serve(listener, probes).await;
         });
     }
+    Ok(())
+}
+
+async fn serve_debug(settings: &Settings, cluster: &Arc<Cluster>, tasks: &mut JoinSet<()>) -> anyhow::Result<()> {
+    let Some(port) = settings.debug_port else { return Ok(()) };
+    let address = (Ipv4Addr::LOCALHOST, port).into();
+    let listener = daemon::admin::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+    let pages = Arc::new(DebugPages(Arc::clone(cluster)));
+    tasks.spawn(async move {
+        daemon::admin::serve_pages(listener, pages).await;
+    });
     Ok(())
 }
 

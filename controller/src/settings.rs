@@ -84,7 +84,10 @@ pub struct Args {
     /// Port of /healthz and /readyz.
     #[arg(long, env = "HEALTH_PROBE_PORT", default_value_t = 8081)]
     health_probe_port: u16,
-    /// Address of both ports.
+    /// Port of the debug pages on loopback: snapshots of plans that failed. 0 disables them.
+    #[arg(long, env = "DEBUG_PORT", default_value_t = 0)]
+    debug_port: u16,
+    /// Address of the ports for metrics and probes.
     #[arg(long, env = "LISTEN_ADDRESS", default_value = "0.0.0.0")]
     listen_address: std::net::IpAddr,
     /// No Lease; only for a single replica.
@@ -156,6 +159,8 @@ pub struct Settings {
     pub metrics: std::net::SocketAddr,
     /// Address of the probes.
     pub probes: std::net::SocketAddr,
+    /// Port of the debug pages on loopback; `None` without them.
+    pub debug_port: Option<u16>,
     /// Lease; `None` without leader election.
     pub lease: Option<LeaseName>,
     /// Name of the queue with EC2's notices.
@@ -219,6 +224,7 @@ impl Args {
             planning,
             metrics: (self.listen_address, self.metrics_port).into(),
             probes: (self.listen_address, self.health_probe_port).into(),
+            debug_port: Some(self.debug_port).filter(|port| *port != 0),
             lease: (!self.disable_leader_election).then_some(lease),
             interruption_queue: Some(self.interruption_queue).filter(|name| !name.is_empty()),
             zonal_shift: self.enable_zonal_shift,

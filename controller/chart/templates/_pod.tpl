@@ -36,6 +36,7 @@
   (list "SUBNET_REFRESH_INTERVAL" $settings.subnetRefreshInterval)
   (list "FEATURE_GATES" (join "," $gates))
   (list "RISK_PREMIUM" .Values.kerf.riskPremium)
+  (list "DEBUG_PORT" .Values.kerf.debugPort)
 }}
 {{- $value := index $pair 1 }}
 {{- if not (or (kindIs "invalid" $value) (eq (toString $value) "")) }}

@@ -47,7 +47,7 @@ impl PeriodicTask for DriftDetection {
     const FIRST_PAUSE: Duration = EVERY;
 
     async fn run(&mut self, context: &TaskContext) -> Result<Duration, CloudError> {
-        let TaskContext { cluster, offerings, writer } = context;
+        let TaskContext { cluster, offerings, writer, .. } = context;
         let instances = offerings.own_instances_by_provider_id().await?;
         let mut operations = found(cluster, offerings, &instances);
         operations.extend(cluster.read(|index| reservations::decide(index, &instances)));

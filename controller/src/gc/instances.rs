@@ -43,7 +43,7 @@ impl PeriodicTask for GarbageCollection {
     const FIRST_PAUSE: Duration = EARLY;
 
     async fn run(&mut self, context: &TaskContext) -> Result<Duration, CloudError> {
-        let TaskContext { cluster, offerings, writer } = context;
+        let TaskContext { cluster, offerings, writer, .. } = context;
         let instances = offerings.own_instances().await?;
         self.runs = self.runs.saturating_add(1);
         let shifted = offerings.shifted_zones(cluster.now());

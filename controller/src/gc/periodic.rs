@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cloud::CloudError;
+use daemon::metric::Metrics;
 use tracing::Instrument as _;
 
 use crate::capacity::offerings::Offerings;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
+use crate::state::panics;
 use crate::state::span;
 use crate::write::writer::Writer;
 
@@ -21,6 +23,8 @@ pub struct TaskContext {
     pub offerings: Arc<Offerings>,
     /// Writer of Kubernetes objects and EC2 resources.
     pub writer: Writer,
+    /// Metrics of the controller.
+    pub metrics: Arc<Metrics>,
 }
 
 /// Task that runs forever, with a pause before each run.
@@ -29,6 +33,8 @@ pub trait PeriodicTask: Send {
     const NAME: &'static str;
     /// Pause before the first run.
     const FIRST_PAUSE: Duration;
+    /// True if the task removes something, so that it waits while the view of the cluster is stale.
+    const REMOVES: bool = true;
 
     /// Runs once, and returns the pause before the next run. After an error the pause stays the same.
     fn run(&mut self, context: &TaskContext) -> impl Future<Output = Result<Duration, CloudError>> + Send;
@@ -43,12 +49,14 @@ async fn repeat<T: PeriodicTask>(mut task: T, context: TaskContext) {
     let mut pause = T::FIRST_PAUSE;
     loop {
         tokio::time::sleep(pause).await;
-        if !context.cluster.read(Index::is_synced) {
+        let cluster = &context.cluster;
+        if !cluster.read(Index::is_synced) || (T::REMOVES && !cluster.view_ages.are_current(cluster.now())) {
             continue;
         }
-        match task.run(&context).await {
-            Ok(next) => pause = next,
-            Err(error) => {
+        match panics::caught(task.run(&context)).await {
+            Err(_) => panics::count(&context.metrics, T::NAME),
+            Ok(Ok(next)) => pause = next,
+            Ok(Err(error)) => {
                 let error = daemon::error::chain(&error);
                 tracing::warn!(error = error.as_str(), "periodic task failed, retrying");
             }

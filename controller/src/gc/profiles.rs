@@ -26,7 +26,7 @@ impl PeriodicTask for ProfileCollection {
     const FIRST_PAUSE: Duration = EVERY;
 
     async fn run(&mut self, context: &TaskContext) -> Result<Duration, CloudError> {
-        let TaskContext { cluster, offerings, writer } = context;
+        let TaskContext { cluster, offerings, writer, .. } = context;
         if offerings.settings().isolated_vpc {
             return Ok(EVERY);
         }

@@ -57,7 +57,7 @@ impl PeriodicTask for Tagging {
     const FIRST_PAUSE: Duration = EVERY;
 
     async fn run(&mut self, context: &TaskContext) -> Result<Duration, CloudError> {
-        let TaskContext { cluster, offerings, writer } = context;
+        let TaskContext { cluster, offerings, writer, .. } = context;
         let shifted = offerings.shifted_zones(cluster.now());
         let mut due = cluster.read(untagged);
         due.retain(|claim| !cloud::is_in_zones(claim.provider_id(), &shifted));

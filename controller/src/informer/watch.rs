@@ -1,6 +1,7 @@
 //! Guarded watches: objects from the API server update the index. An invalid object is reported and skipped, and the watch
 //! continues.
 
+mod confirmation;
 mod guarded;
 
 use std::collections::BTreeSet;
@@ -16,18 +17,28 @@ use serde::de::DeserializeOwned;
 use crate::state::cluster::Cluster;
 use crate::state::index::{Indexed, key_of};
 use crate::write::events::{Event, ObjectReference};
+use confirmation::confirming;
 use guarded::{Guarded, Malformed};
 
 /// Page size of a list: large enough to be quick, small enough not to hold 100,000 pods at once.
 const PAGE: u32 = 500;
+/// Time after which the API server ends a watch and the controller reconnects, in seconds. A reconnect confirms the view also
+/// where the API server sends no bookmarks, and finds a dead connection.
+pub const RENEWAL: u32 = 120;
 
 /// Watches one kind forever.
 pub async fn watch<K>(client: Client, cluster: Arc<Cluster>)
 where
     K: Indexed + DeserializeOwned,
 {
-    let api: Api<Guarded<K>> = Api::all(client);
-    let mut events = watcher(api, watcher::Config::default().page_size(PAGE)).default_backoff().boxed();
+    let confirm = {
+        let cluster = Arc::clone(&cluster);
+        move || cluster.view_ages.confirm(&K::kind(&()), cluster.now())
+    };
+    confirm();
+    let api: Api<Guarded<K>> = Api::all(confirming(client, confirm));
+    let config = watcher::Config::default().page_size(PAGE).timeout(RENEWAL);
+    let mut events = watcher(api, config).default_backoff().boxed();
     let mut relist: Option<BTreeSet<String>> = None;
     while let Some(event) = events.next().await {
         match event {

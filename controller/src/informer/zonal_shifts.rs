@@ -75,6 +75,7 @@ impl PeriodicTask for ZonalShifts {
     const NAME: &'static str = "zonal shifts";
     /// Nothing is planned before the first request.
     const FIRST_PAUSE: Duration = Duration::from_millis(100);
+    const REMOVES: bool = false;
 
     async fn run(&mut self, context: &TaskContext) -> Result<Duration, CloudError> {
         let TaskContext { cluster, offerings, .. } = context;

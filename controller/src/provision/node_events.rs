@@ -15,7 +15,7 @@ use crate::metrics::gauge_set::{GaugeSet, Sample};
 use crate::reconcile::disruption::{named, said_of};
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
-use crate::state::plan_progress::PROVISIONER;
+use crate::state::plans::progress::PROVISIONER;
 use crate::state::pod_decisions::by_zone;
 use crate::write::events::{Event, ObjectReference};
 

@@ -7,7 +7,7 @@ use api::status::{DesiredCondition, set_plain};
 use api::{CapacityBuffer, condition, reason};
 use jiff::Timestamp;
 
-use crate::state::plan_results::{BufferResult, BufferResultAtGeneration};
+use crate::state::plans::results::{BufferResult, BufferResultAtGeneration};
 use crate::write::patches;
 use crate::write::writer::{Operation, Target};
 
@@ -82,7 +82,7 @@ mod tests {
 
     use super::{BufferView, decide};
     use crate::fixture::{at, body, buffer, words, written};
-    use crate::state::plan_results::{AtGeneration, BufferResult};
+    use crate::state::plans::results::{AtGeneration, BufferResult};
 
     fn resolved(replicas: i32) -> Result<BufferSize, BufferError> {
         let template = Some("web".to_owned());

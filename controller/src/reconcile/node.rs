@@ -99,6 +99,13 @@ pub fn asks(view: &NodeView, drain: &mut Drain) -> bool {
     !view.node.is_ready() || over(drain)
 }
 
+/// Reports whether the decision will terminate the instance.
+#[must_use]
+pub fn ends_instance(view: &NodeView, drain: &mut Drain) -> bool {
+    let ends = view.instance == InstanceState::Alive && view.claim.is_some() && is_closed(&view.node);
+    ends && matches!(stage(view, drain), TerminationStage::Over)
+}
+
 /// Phase of a termination.
 enum TerminationStage {
     /// Wait for copies of pods.

@@ -14,6 +14,7 @@ use crate::state::attempts::launches::BlockedLaunches;
 use crate::state::attempts::replacements::ReplacementHealth;
 use crate::state::class_readiness::ClassReadiness;
 use crate::state::registration_health::RegistrationHealth;
+use crate::state::view_ages::StaleKind;
 use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
 use crate::write::writer::{Operation, Target};
@@ -37,6 +38,8 @@ pub struct NodePoolView {
     pub replacements: ReplacementHealth,
     /// Pause of launches that keeps pods or missing nodes waiting.
     pub launches: Option<BlockedLaunches>,
+    /// Kinds whose watches have not delivered anything for too long.
+    pub stale: Vec<StaleKind>,
     /// Time of the reconcile.
     pub now: Timestamp,
 }
@@ -63,6 +66,7 @@ pub fn decide(view: &NodePoolView) -> Vec<Operation> {
     check_registrations(&mut pool, view);
     steps.extend(check_replacements(&mut pool, view));
     steps.extend(check_launches(&mut pool, view));
+    steps.extend(check_watches(&mut pool, view));
     let status = pool.status.get_or_insert_default();
     status.resources = resources(view);
     status.nodes = i64::try_from(view.claims.len()).unwrap_or(i64::MAX);
@@ -204,6 +208,22 @@ fn check_launches(pool: &mut NodePool, view: &NodePoolView) -> Option<Operation>
          nodes, and events of NodeClaims"
     );
     warn(pool, TYPE, reason::LAUNCHES_FAILED, &message, view)
+}
+
+/// Sets the condition of watches while a stale view of the cluster keeps nodes from disruption.
+fn check_watches(pool: &mut NodePool, view: &NodePoolView) -> Option<Operation> {
+    const TYPE: &str = condition::WATCHES_HEALTHY;
+    if view.stale.is_empty() {
+        pool.clear(TYPE, view.now);
+        return None;
+    }
+    let kinds: Vec<String> = view.stale.iter().map(|stale| format!("{} (since {})", stale.kind, stale.since)).collect();
+    let message = format!(
+        "the API server has not confirmed the view of {}; no voluntary disruption until it does: check the controller's \
+         log and its RBAC",
+        kinds.join(", ")
+    );
+    warn(pool, TYPE, reason::WATCH_STALE, &message, view)
 }
 
 /// Sets a condition to `False`, and returns an event with the same text if the condition changed.

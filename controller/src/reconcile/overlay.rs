@@ -6,7 +6,7 @@ use api::status::Conditioned;
 use api::{NodeOverlay, condition};
 use jiff::Timestamp;
 
-use crate::state::plan_results::OverlayResultAtGeneration;
+use crate::state::plans::results::OverlayResultAtGeneration;
 use crate::write::patches;
 use crate::write::writer::{Operation, Target};
 
@@ -56,7 +56,7 @@ mod tests {
 
     use super::{OverlayView, decide};
     use crate::fixture::{at, body, overlay, words, written};
-    use crate::state::plan_results::AtGeneration;
+    use crate::state::plans::results::AtGeneration;
 
     fn overlay_view(overlay: Arc<NodeOverlay>, generation: i64, trouble: Option<OverlayError>) -> OverlayView {
         OverlayView { overlay, finding: Some(AtGeneration { generation, verdict: trouble }), now: at(60) }

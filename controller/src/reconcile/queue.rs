@@ -132,6 +132,12 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
+    /// Returns for how long the next key has been due; zero without a due key.
+    pub fn overdue(&self) -> Duration {
+        let due = self.with(|schedule| schedule.next_due());
+        due.map_or(Duration::ZERO, |due| Instant::now().saturating_duration_since(due))
+    }
+
     /// Ends the processing of `key`.
     pub fn done(&self, key: K, next: QueueAction) {
         self.with(|schedule| schedule.done(key, next, Instant::now()));

@@ -13,8 +13,10 @@ use crate::reconcile::work::{Triggers, WorkItem};
 use crate::state::attempts::launches::LaunchAttempts;
 use crate::state::attempts::replacements::Replacements;
 use crate::state::index::Index;
-use crate::state::plan_progress::PlanProgress;
+use crate::state::plans::evidence::EvidenceStore;
+use crate::state::plans::progress::PlanProgress;
 use crate::state::pod_decisions::PodDecisions;
+use crate::state::view_ages::ViewAges;
 use crate::write::events::EventRecorder;
 
 /// Shared state of all parts of the controller.
@@ -24,6 +26,10 @@ pub struct Cluster {
     pub queue: Queue<WorkItem>,
     /// Events for the API server.
     pub notes: EventRecorder,
+    /// Ages of the index's kinds.
+    pub view_ages: ViewAges,
+    /// Objects of plans that failed.
+    pub evidence: EvidenceStore,
     /// Decisions of plans about pending pods.
     pub decisions: PodDecisions,
     /// The running plan.
@@ -54,6 +60,8 @@ impl Cluster {
             index: RwLock::default(),
             queue: Queue::default(),
             notes,
+            view_ages: ViewAges::default(),
+            evidence: EvidenceStore::default(),
             decisions,
             progress: PlanProgress::default(),
             launches: Mutex::default(),

@@ -8,7 +8,7 @@ use crate::capacity::offerings::Offerings;
 use crate::informer::interruption::Notices;
 use crate::state::cluster::Cluster;
 use crate::state::nominations::SharedNominations;
-use crate::state::plan_results::PlanResultStore;
+use crate::state::plans::results::PlanResultStore;
 
 /// References to the state of the controller.
 #[derive(Clone)]

@@ -1,11 +1,14 @@
 //! Kubernetes events about actions and their reasons, for `kubectl describe`.
 //!
-//! An equal event is not sent again within its minimum interval, and of events in large numbers only some are sent. An event
-//! never delays the work that it reports.
+//! An equal event is not published again within its minimum interval, and of events in large numbers only some are. The number of
+//! waiting events is bounded. An event never delays the work that it reports.
 //!
 //! kube's `Recorder` sends each event at once and waits for the API server; it has no limits.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use api::reason;
@@ -14,8 +17,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::{Client, Resource};
 use parking_lot::Mutex;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::Instant;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::{Instant, timeout};
 use tracing::Span;
 
 use crate::state::span;
@@ -49,7 +53,8 @@ const ONCE: Duration = Duration::from_secs(30 * 24 * 3600);
 const WHATEVER_IT_SAYS: &str = reason::REQUESTS_ABOVE_USE;
 /// Reasons with events in large numbers, of which only a few are sent at a time. A thousand pods nominated by one plan are in
 /// the log, not in a thousand events.
-const CROWDED: [&str; 6] = [
+const CROWDED: [&str; 7] = [
+    reason::FAILED_SCHEDULING,
     reason::NOMINATED,
     reason::UNCONSOLIDATABLE,
     reason::DISRUPTION_BLOCKED,
@@ -59,8 +64,14 @@ const CROWDED: [&str; 6] = [
 ];
 /// Number of events of such a reason that may be sent at once, and the time after which one more may be sent.
 const CROWD: (u32, Duration) = (10, Duration::from_millis(200));
-/// Number of remembered events above which expired ones are dropped.
+/// Maximum number of remembered events. Further ones are published, but equal ones are not suppressed.
 const REMEMBERED: usize = 50_000;
+/// Interval in which expired events are dropped from memory.
+const PRUNING: Duration = Duration::from_secs(60);
+/// Maximum number of events that wait for the API server.
+const WAITING: usize = 10_000;
+/// Time limit of a request.
+const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 /// Namespace of events of cluster-scoped objects.
 const DEFAULT_NAMESPACE: &str = "default";
 const COMPONENT: &str = "karpenter";
@@ -150,80 +161,106 @@ impl Event {
     }
 }
 
-/// Sender of events.
+/// Publisher of events. Clones share its memory of recent events.
 #[derive(Clone)]
-pub struct EventRecorder(UnboundedSender<Event>);
+pub struct EventRecorder(Arc<Outbox>);
+
+struct Outbox {
+    queue: Sender<Event>,
+    admission: Mutex<Admission>,
+    dropped: AtomicU64,
+}
 
 impl EventRecorder {
-    /// Creates the sender, and the receiver for [`send`].
+    /// Creates the publisher, and the receiver for [`send`].
     #[must_use]
-    pub fn new() -> (Self, UnboundedReceiver<Event>) {
-        let (way_in, way_out) = unbounded_channel();
-        (Self(way_in), way_out)
+    pub fn new() -> (Self, Receiver<Event>) {
+        let (queue, waiting) = channel(WAITING);
+        let admission = Mutex::new(Admission::new(Instant::now()));
+        (Self(Arc::new(Outbox { queue, admission, dropped: AtomicU64::new(0) })), waiting)
     }
 
-    /// Publishes an event.
+    /// Publishes an event, unless an equal one is recent, too many of its reason are published, or too many events wait.
     pub fn publish(&self, note: Event) {
+        if !self.0.admission.lock().admits(&note, Instant::now()) {
+            return;
+        }
         // The receiver is dropped only while the process ends.
-        let _ = self.0.send(note);
+        if let Err(TrySendError::Full(note)) = self.0.queue.try_send(note) {
+            self.0.dropped.fetch_add(1, Ordering::Relaxed);
+            self.0.admission.lock().forget(&note);
+        }
+    }
+
+    /// Returns the number of dropped events since the last call.
+    #[must_use]
+    pub fn take_dropped(&self) -> u64 {
+        self.0.dropped.swap(0, Ordering::Relaxed)
     }
 }
 
-/// Sends events until every sender is dropped.
-pub async fn send(client: Client, mut notes: UnboundedReceiver<Event>) {
-    let memory = RecentEvents::default();
-    let mut crowds: BTreeMap<&str, EventBurst> =
-        CROWDED.into_iter().map(|reason| (reason, EventBurst::at(Instant::now()))).collect();
+/// Sends events until every publisher is dropped.
+pub async fn send(client: Client, mut notes: Receiver<Event>) {
     while let Some(note) = notes.recv().await {
-        let now = Instant::now();
-        if !memory.is_news(&note, now) {
-            continue;
-        }
-        if crowds.get_mut(note.reason).is_some_and(|crowd| !crowd.lets_in(now)) {
-            memory.forget(&note);
-            continue;
-        }
         let namespace = note.object.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
         let api: Api<corev1::Event> = Api::namespaced(client.clone(), namespace);
-        if let Err(error) = api.create(&PostParams::default(), &event(&note, jiff::Timestamp::now())).await {
-            let error = daemon::error::chain(&error);
-            let write = || tracing::debug!(reason = note.reason, error = error.as_str(), "failed to create event");
-            note.object.span().in_scope(write);
-        }
+        let object = event(&note, jiff::Timestamp::now());
+        let error = match timeout(REQUEST_LIMIT, api.create(&PostParams::default(), &object)).await {
+            Ok(Ok(_)) => continue,
+            Ok(Err(error)) => daemon::error::chain(&error),
+            Err(_) => "no response".to_owned(),
+        };
+        let write = || tracing::debug!(reason = note.reason, error = error.as_str(), "failed to create event");
+        note.object.span().in_scope(write);
     }
 }
 
-#[derive(Default)]
-struct RecentEvents(Mutex<BTreeMap<Event, Instant>>);
+/// Decides which events are published. Its memory is bounded: of an event it keeps a hash.
+struct Admission {
+    /// Time until which an equal event is not published, by hash.
+    silent_until: BTreeMap<u64, Instant>,
+    crowds: BTreeMap<&'static str, EventBurst>,
+    /// Time from which expired events are dropped again.
+    prune: Instant,
+}
 
-impl RecentEvents {
-    fn is_news(&self, note: &Event, now: Instant) -> bool {
-        let mut sent = self.0.lock();
-        if sent.len() > REMEMBERED {
-            sent.retain(|note, when| now - *when < silence(note.reason));
+impl Admission {
+    fn new(now: Instant) -> Self {
+        let crowds = CROWDED.into_iter().map(|reason| (reason, EventBurst::at(now))).collect();
+        Self { silent_until: BTreeMap::new(), crowds, prune: now + PRUNING }
+    }
+
+    fn admits(&mut self, note: &Event, now: Instant) -> bool {
+        if now >= self.prune {
+            self.silent_until.retain(|_, until| now < *until);
+            self.prune = now + PRUNING;
         }
         let key = key(note);
-        match sent.get(&key) {
-            Some(when) if now - *when < silence(note.reason) => false,
-            _ => {
-                sent.insert(key, now);
-                true
-            }
+        let is_news = self.silent_until.get(&key).is_none_or(|until| now >= *until);
+        if !is_news || self.crowds.get_mut(note.reason).is_some_and(|crowd| !crowd.lets_in(now)) {
+            return false;
         }
+        if self.silent_until.len() < REMEMBERED {
+            self.silent_until.insert(key, now + silence(note.reason));
+        }
+        true
     }
 
     /// Removes an event that was not sent, so that it is new the next time.
-    fn forget(&self, note: &Event) {
-        self.0.lock().remove(&key(note));
+    fn forget(&mut self, note: &Event) {
+        self.silent_until.remove(&key(note));
     }
 }
 
-/// Returns the parts by which two events are equal.
-fn key(note: &Event) -> Event {
-    let message = if note.reason == WHATEVER_IT_SAYS { String::new() } else { note.message.clone() };
+/// Returns a hash of the parts by which two events are equal.
+fn key(note: &Event) -> u64 {
+    let message = if note.reason == WHATEVER_IT_SAYS { "" } else { note.message.as_str() };
     // Only a fact about the object itself is news for each generation of the object.
     let generation = note.object.generation.filter(|_| note.reason == reason::NO_EFFECT);
-    Event { message, object: ObjectReference { generation, ..note.object.clone() }, ..note.clone() }
+    let ObjectReference { api_version, kind, namespace, name, uid, generation: _ } = &note.object;
+    let mut hasher = DefaultHasher::new();
+    (api_version, kind, namespace, name, uid, generation, note.warning, note.reason, message).hash(&mut hasher);
+    hasher.finish()
 }
 
 fn silence(reason: &str) -> Duration {
@@ -282,7 +319,9 @@ fn event(note: &Event, now: jiff::Timestamp) -> corev1::Event {
 
 #[cfg(test)]
 mod tests {
-    use super::{Duration, Event, EventBurst, Instant, ObjectMeta, ObjectReference, RecentEvents, reason};
+    use super::{
+        Admission, Duration, Event, EventBurst, EventRecorder, Instant, ObjectMeta, ObjectReference, WAITING, reason,
+    };
 
     fn note(message: &str) -> Event {
         let object =
@@ -299,60 +338,94 @@ mod tests {
     }
 
     #[test]
-    fn is_news_repeats_missing_types_every_minute() {
-        let memory = RecentEvents::default();
+    fn admits_repeats_missing_types_every_minute() {
         let now = Instant::now();
+        let mut memory = Admission::new(now);
         let pool = ObjectReference::new("karpenter.sh/v1", "NodePool", &ObjectMeta::default());
         let note = Event::warning(pool, reason::NO_COMPATIBLE_INSTANCE_TYPES, "none".to_owned());
-        let published = [0, 59, 61].map(|after| memory.is_news(&note, now + Duration::from_secs(after)));
+        let published = [0, 59, 61].map(|after| memory.admits(&note, now + Duration::from_secs(after)));
         assert_eq!(published, [true, false, true]);
     }
 
     #[test]
-    fn is_news_reports_no_effect_once_per_generation() {
-        let memory = RecentEvents::default();
+    fn admits_reports_no_effect_once_per_generation() {
         let now = Instant::now();
-        let is_news = |generation, days: u64| {
+        let mut memory = Admission::new(now);
+        let mut admits = |generation, days: u64| {
             let meta = ObjectMeta { generation: Some(generation), ..ObjectMeta::default() };
             let pool = ObjectReference::new("karpenter.sh/v1", "NodePool", &meta);
             let note = Event::warning(pool, reason::NO_EFFECT, "spec.limits[cost]".to_owned());
-            memory.is_news(&note, now + Duration::from_secs(days * 24 * 3600))
+            memory.admits(&note, now + Duration::from_secs(days * 24 * 3600))
         };
-        let published = [(1, 0), (1, 7), (2, 7), (2, 8)].map(|(generation, days)| is_news(generation, days));
+        let published = [(1, 0), (1, 7), (2, 7), (2, 8)].map(|(generation, days)| admits(generation, days));
         assert_eq!(published, [true, false, true, false]);
     }
 
     #[test]
-    fn is_news_repeats_recommendations_once_a_day() {
-        let memory = RecentEvents::default();
+    fn admits_repeats_recommendations_once_a_day() {
         let now = Instant::now();
+        let mut memory = Admission::new(now);
         let published = [("500m", 0), ("520m", 3600), ("500m", 86_399), ("520m", 86_401)].map(|(figure, after)| {
             let pod = ObjectReference::new("v1", "Pod", &ObjectMeta::default());
             let note = Event::normal(pod, reason::REQUESTS_ABOVE_USE, figure.to_owned());
-            memory.is_news(&note, now + Duration::from_secs(after))
+            memory.admits(&note, now + Duration::from_secs(after))
         });
         assert_eq!(published, [true, false, false, true]);
     }
 
     #[test]
-    fn is_news_returns_true_when_the_event_was_not_sent() {
-        let memory = RecentEvents::default();
+    fn admits_returns_true_when_the_event_was_not_sent() {
         let now = Instant::now();
+        let mut memory = Admission::new(now);
         let node = ObjectReference::new("v1", "Node", &ObjectMeta::default());
         let note = Event::normal(node, reason::UNCONSOLIDATABLE, "nothing cheaper".to_owned());
-        let published = [0, 899, 901].map(|after| memory.is_news(&note, now + Duration::from_secs(after)));
+        let published = [0, 899, 901].map(|after| memory.admits(&note, now + Duration::from_secs(after)));
         assert_eq!(published, [true, false, true]);
         memory.forget(&note);
-        assert!(memory.is_news(&note, now + Duration::from_secs(902)));
+        assert!(memory.admits(&note, now + Duration::from_secs(902)));
     }
 
     #[test]
-    fn is_news_returns_false_when_an_equal_event_is_recent() {
-        let memory = RecentEvents::default();
+    fn admits_returns_false_when_an_equal_event_is_recent() {
         let now = Instant::now();
-        assert!(memory.is_news(&note("no room"), now));
-        assert!(!memory.is_news(&note("no room"), now + Duration::from_secs(119)));
-        assert!(memory.is_news(&note("no zone"), now + Duration::from_secs(119)));
-        assert!(memory.is_news(&note("no room"), now + Duration::from_secs(121)));
+        let mut memory = Admission::new(now);
+        assert!(memory.admits(&note("no room"), now));
+        assert!(!memory.admits(&note("no room"), now + Duration::from_secs(119)));
+        assert!(memory.admits(&note("no zone"), now + Duration::from_secs(119)));
+        assert!(memory.admits(&note("no room"), now + Duration::from_secs(121)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn publish_keeps_a_bounded_queue_when_100000_pods_are_unschedulable() {
+        let (recorder, queue) = EventRecorder::new();
+        for pass in 0..10 {
+            for pod in 0..100_000 {
+                let meta = ObjectMeta { name: Some(format!("pod-{pod}")), ..ObjectMeta::default() };
+                let object = ObjectReference::new("v1", "Pod", &meta);
+                recorder.publish(Event::warning(
+                    object,
+                    reason::FAILED_SCHEDULING,
+                    format!("no capacity, pass {pass}"),
+                ));
+            }
+            tokio::time::advance(Duration::from_secs(10)).await;
+        }
+        assert_eq!(queue.len(), 100, "ten in each pass");
+        assert_eq!(recorder.take_dropped(), 0, "a crowd is not a loss");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn publish_counts_events_that_find_the_queue_full() {
+        let (recorder, queue) = EventRecorder::new();
+        let note = |number: usize| {
+            Event::warning(
+                ObjectReference::new("v1", "Node", &ObjectMeta::default()),
+                reason::FAILED_DRAINING,
+                number.to_string(),
+            )
+        };
+        (0..WAITING + 3).for_each(|number| recorder.publish(note(number)));
+        assert_eq!((queue.len(), recorder.take_dropped()), (WAITING, 3));
+        assert_eq!(recorder.take_dropped(), 0, "counted once");
     }
 }

@@ -4,7 +4,7 @@
 //! the object.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use api::objects::{Node, NodeReport, Pod};
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, label};
@@ -13,7 +13,7 @@ use cloud::batcher::TerminateBatcher;
 use cloud::nodeclass::ProfileStep;
 use daemon::metric::Metrics;
 use futures::{StreamExt, stream};
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -21,6 +21,7 @@ use thiserror::Error;
 use tokio::sync::Semaphore;
 use tracing::{Span, info_span};
 
+use crate::lease::Leading;
 use crate::metrics;
 use crate::state::cluster::Cluster;
 use crate::state::index::Indexed;
@@ -32,6 +33,10 @@ const EXPECTED_ABREAST: usize = 16;
 /// Maximum number of concurrent requests to the API server. Each request is a connection, with its buffers and a handshake on
 /// both sides, and a plan may have a thousand NodeClaims to write.
 const REQUESTS_ABREAST: usize = 32;
+
+/// Time limit of a request to the API server. A dead connection may otherwise hold its permit for minutes, and a request that
+/// times out closes its connection.
+const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 
 /// One write.
 #[derive(Clone, Debug)]
@@ -124,6 +129,9 @@ pub enum WriteError {
     /// The API server refused the request or did not respond.
     #[error("API request failed")]
     Kube(#[source] Box<kube::Error>),
+    /// The API server did not respond in time. The outcome is unknown.
+    #[error("no response from the API server within {} s", REQUEST_LIMIT.as_secs())]
+    NoResponse,
     /// AWS refused the call or did not respond.
     #[error(transparent)]
     Cloud(#[from] cloud::CloudError),
@@ -168,22 +176,32 @@ pub struct Writer {
     terminations: Arc<TerminateBatcher>,
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
-    leading: Arc<AtomicBool>,
+    leading: Leading,
 }
 
 impl Writer {
-    /// Creates a writer that writes while `leading` is true.
+    /// Creates a writer that writes while this replica leads.
     #[must_use]
     pub fn new(
         clients: Clients,
         cloud: Arc<dyn Cloud>,
         cluster: Arc<Cluster>,
         metrics: Arc<Metrics>,
-        leading: Arc<AtomicBool>,
+        leading: Leading,
     ) -> Self {
         let terminations = Arc::new(TerminateBatcher::new(Arc::clone(&cloud)));
         let seats = Arc::new(Semaphore::new(REQUESTS_ABREAST));
         Self { clients, seats, cloud, terminations, cluster, metrics, leading }
+    }
+
+    /// Lists the pods of a node live, for a decision that cannot be taken back.
+    ///
+    /// # Errors
+    /// Returns an error if the API server does not return them.
+    pub async fn pods_on(&self, node: &str) -> Result<Vec<Pod>, WriteError> {
+        let api: Api<Pod> = Api::all(self.clients.general.clone());
+        let of_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
+        Ok(self.send(api.list(&of_node)).await?.items)
     }
 
     /// Runs the operations in order and stops at the first failure.
@@ -197,16 +215,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Runs one operation. The deletion of an object that is already gone is a success.
+    /// Runs one operation. The deletion of an object that is already gone is a success. An operation under way is abandoned when
+    /// leadership ends.
     ///
     /// # Errors
     /// Returns an error if the operation did not happen, or its outcome is unknown.
     pub async fn run(&self, step: Operation) -> Result<(), WriteError> {
-        if !self.leading.load(Ordering::Acquire) {
-            return Err(WriteError::NotLeader);
-        }
         let name = step.name();
-        let result = self.carry_out(step).await;
+        let result = self.leading.run(self.carry_out(step)).await.unwrap_or(Err(WriteError::NotLeader));
         let outcome = if result.is_ok() { "ok" } else { "error" };
         self.metrics.add(&metrics::ACT_STEPS, metrics::ByStepOutcome { step: name, outcome }, 1.0);
         result
@@ -266,9 +282,9 @@ impl Writer {
 
     /// Sends a request to the API server once a permit is free; the semaphore is never closed. Requests of a drain have no time
     /// to queue behind writes with retries.
-    async fn send<T>(&self, request: impl Future<Output = T>) -> T {
+    async fn send<T>(&self, request: impl Future<Output = kube::Result<T>>) -> Result<T, WriteError> {
         let _seat = self.seats.acquire().await.ok();
-        request.await
+        in_time(request).await
     }
 
     /// Applies the response of a write to the index, so that the next plan includes it before the watch reports it.
@@ -332,8 +348,8 @@ impl Writer {
         let only_this = Preconditions { uid: Some(uid), resource_version: None };
         match self.send(api.delete(name, &DeleteParams::default().preconditions(only_this))).await {
             Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(error) if matches!(error.status(), Some(404 | 409)) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
@@ -378,14 +394,11 @@ impl Writer {
             "metadata": {"name": pod.name, "namespace": pod.namespace},
             "deleteOptions": options,
         });
-        let answer: Result<Value, kube::Error> =
-            api.create_subresource("eviction", &pod.name, &PostParams::default(), &eviction).await;
-        let code = answer.as_ref().err().map_or(201, |error| match error {
-            kube::Error::Api(status) => status.code,
-            _ => 0,
-        });
+        let params = PostParams::default();
+        let answer = in_time(api.create_subresource::<_, Value>("eviction", &pod.name, &params, &eviction)).await;
+        let code = answer.as_ref().err().map_or(201, |error| error.status().unwrap_or(0));
         self.metrics.add(&metrics::EVICTION_REQUESTS, metrics::ByCode { code: &code.to_string() }, 1.0);
-        answer.map(drop).map_err(WriteError::from)
+        answer.map(drop)
     }
 
     async fn delete_pod(&self, pod: &PodRef, grace: u64) -> Result<(), WriteError> {
@@ -395,7 +408,15 @@ impl Writer {
             preconditions: Some(Preconditions { uid: Some(pod.uid.clone()), resource_version: None }),
             ..DeleteParams::default()
         };
-        api.delete(&pod.name, &params).await.map(drop).map_err(WriteError::from)
+        in_time(api.delete(&pod.name, &params)).await.map(drop)
+    }
+}
+
+/// Awaits the response of the API server, not longer than [`REQUEST_LIMIT`].
+async fn in_time<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, WriteError> {
+    match tokio::time::timeout(REQUEST_LIMIT, request).await {
+        Ok(response) => Ok(response?),
+        Err(_) => Err(WriteError::NoResponse),
     }
 }
 

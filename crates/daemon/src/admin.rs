@@ -1,5 +1,5 @@
-//! Admin port for probes and scrapes: `/healthz`, `/readyz` and `/metrics`. A framework such as `axum` would add a router and
-//! its layers to every image, for three paths.
+//! Admin port for probes and scrapes: `/healthz`, `/readyz` and `/metrics`, and ports with other pages. A framework such as `axum`
+//! would add a router and its layers to every image, for a few paths.
 
 use std::convert::Infallible;
 use std::io;
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
@@ -34,6 +35,43 @@ pub trait Admin: Send + Sync + 'static {
     fn metrics(&self) -> String;
 }
 
+/// Pages of a port.
+pub trait Pages: Send + Sync + 'static {
+    /// Returns the page of a path, or `None` without such a page.
+    fn page(&self, path: &str) -> Option<Page>;
+    /// Returns the sentence for an unknown path, which names the known ones.
+    fn hint(&self) -> &'static str;
+}
+
+/// Response with status 200, or 503 if `failed`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// True for a failed probe.
+    pub failed: bool,
+    /// Media type; empty for text.
+    pub media_type: &'static str,
+    /// Body.
+    pub body: Vec<u8>,
+}
+
+/// Pages of [`Admin`].
+struct AdminPages(Arc<dyn Admin>);
+
+impl Pages for AdminPages {
+    fn page(&self, path: &str) -> Option<Page> {
+        match path {
+            "/healthz" => Some(probe(self.0.healthy())),
+            "/readyz" => Some(probe(self.0.ready())),
+            "/metrics" => Some(Page { body: self.0.metrics().into_bytes(), ..Page::default() }),
+            _ => None,
+        }
+    }
+
+    fn hint(&self) -> &'static str {
+        "try /healthz, /readyz or /metrics"
+    }
+}
+
 /// Binds the port.
 ///
 /// # Errors
@@ -44,16 +82,21 @@ pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Serves the admin port forever. Several ports may serve one [`Admin`].
 pub async fn serve(listener: TcpListener, admin: Arc<dyn Admin>) -> Infallible {
+    serve_pages(listener, Arc::new(AdminPages(admin))).await
+}
+
+/// Serves pages forever.
+pub async fn serve_pages(listener: TcpListener, pages: Arc<dyn Pages>) -> Infallible {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // File descriptors are exhausted: only waiting can help.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let admin = Arc::clone(&admin);
+        let pages = Arc::clone(&pages);
         tokio::spawn(async move {
             let service = service_fn(move |request| {
-                let answer = answer(&request, admin.as_ref());
+                let answer = answer(&request, pages.as_ref());
                 async move { Ok::<_, Infallible>(answer) }
             });
             let connection = http1::Builder::new()
@@ -67,24 +110,21 @@ pub async fn serve(listener: TcpListener, admin: Arc<dyn Admin>) -> Infallible {
     }
 }
 
-fn answer(request: &Request<Incoming>, admin: &dyn Admin) -> Response<Full<Bytes>> {
-    match request.uri().path() {
-        "/healthz" => probe(admin.healthy()),
-        "/readyz" => probe(admin.ready()),
-        "/metrics" => reply(StatusCode::OK, admin.metrics()),
-        _ => reply(StatusCode::NOT_FOUND, "try /healthz, /readyz or /metrics\n".to_owned()),
-    }
-}
-
-fn probe(state: Result<(), String>) -> Response<Full<Bytes>> {
-    match state {
-        Ok(()) => reply(StatusCode::OK, "ok\n".to_owned()),
-        Err(reason) => reply(StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
-    }
-}
-
-fn reply(status: StatusCode, body: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
+fn answer(request: &Request<Incoming>, pages: &dyn Pages) -> Response<Full<Bytes>> {
+    let (status, page) = match pages.page(request.uri().path()) {
+        Some(page) if page.failed => (StatusCode::SERVICE_UNAVAILABLE, page),
+        Some(page) => (StatusCode::OK, page),
+        None => (StatusCode::NOT_FOUND, Page { body: format!("{}\n", pages.hint()).into_bytes(), ..Page::default() }),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(page.body)));
     *response.status_mut() = status;
+    if !page.media_type.is_empty() {
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(page.media_type));
+    }
     response
+}
+
+fn probe(state: Result<(), String>) -> Page {
+    let (failed, sentence) = state.map_or_else(|reason| (true, reason), |()| (false, "ok".to_owned()));
+    Page { failed, body: format!("{sentence}\n").into_bytes(), ..Page::default() }
 }

@@ -39,6 +39,14 @@ pub struct Plan {
     pub report: Report,
 }
 
+impl Plan {
+    /// Reports whether the step budget was exhausted before every pending pod was tried.
+    #[must_use]
+    pub fn is_incomplete(&self) -> bool {
+        self.report.pods.contains(&PodVerdict::Postponed)
+    }
+}
+
 /// NodeClaim to create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -256,7 +256,12 @@ fn carried(middleware: Middleware, snapshot: &Snapshot, nodes: &[String], reason
         let node = snapshot.nodes.iter().find(|node| node.name == *name)?;
         Some(DisruptedNode { node: name.clone(), claim: node.claim.clone()? })
     };
-    plan.report.order.retain(|pod| *pod < snapshot.pods.len());
+    // Pods of the removed nodes are pending only in the simulated snapshot.
+    let pending = snapshot.pods.len();
+    plan.report.order.retain(|pod| *pod < pending);
+    plan.report.pods.truncate(pending);
+    plan.nominations.retain(|nomination| nomination.pod < pending);
+    plan.launches.iter_mut().for_each(|launch| launch.pods.retain(|pod| *pod < pending));
     plan.moves = vec![PlannedCommand {
         reason,
         nodes: nodes.iter().filter_map(leaver).collect(),

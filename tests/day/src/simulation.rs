@@ -190,6 +190,7 @@ impl Simulation {
     }
 
     fn step(&mut self) {
+        self.stage.check_tasks();
         let now = moment();
         self.record.tick(&self.cluster_state, now);
         self.cluster_state.now = now;

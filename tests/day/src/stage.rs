@@ -89,6 +89,13 @@ impl Stage {
         }
     }
 
+    /// Checks that no task of the controller has panicked.
+    pub fn check_tasks(&mut self) {
+        if let Some((controller_run, _)) = &mut self.run {
+            controller_run.check_tasks();
+        }
+    }
+
     /// Schedules a crash at a later write.
     pub fn crash_after(&self, writes: usize) {
         if let Some((_, weather)) = &self.run {

@@ -185,6 +185,9 @@ impl ApiServer {
             return respond(StatusCode::OK, &resources());
         }
         let Some(route) = Route::of(parts.uri.path()) else { return refused(StatusCode::NOT_FOUND) };
+        if parts.method == Method::GET && route.plural == PODS {
+            return respond(StatusCode::OK, &self.pods_on(parts.uri.query().unwrap_or_default()));
+        }
         let now = (self.clock)();
         let mut state = self.lock();
         let outcome = match (parts.method, route.part.as_str()) {
@@ -200,6 +203,16 @@ impl ApiServer {
             Ok(object) => respond(StatusCode::OK, &object),
             Err(status) => refused(status),
         }
+    }
+
+    /// Returns the list of pods for a query with the field selector `spec.nodeName`.
+    fn pods_on(&self, query: &str) -> Value {
+        let node = query.split(['&', '?']).find_map(|pair| pair.strip_prefix("fieldSelector=spec.nodeName%3D"));
+        let node = node.unwrap_or_else(|| panic!("unknown query {query}"));
+        let pods = self.lock().objects.events().into_iter().filter(|event| event.plural == PODS);
+        let pods = pods.map(|event| event.object.value().clone());
+        let items: Vec<Value> = pods.filter(|pod| pod["spec"]["nodeName"] == node).collect();
+        json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": items})
     }
 
     fn lock(&self) -> Locked<'_> {

@@ -1,6 +1,7 @@
 //! One run of the controller: all of it except the connections to the API server and to EC2. A run can be killed between any
 //! two steps.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -19,6 +20,7 @@ use controller::gc::instances::GarbageCollection;
 use controller::gc::periodic::{TaskContext, run_for_ever};
 use controller::informer::interruption::queue::Listener;
 use controller::informer::interruption::{Notices, status_checks};
+use controller::lease::Leading;
 use controller::metrics;
 use controller::provision::batcher::PlanTrigger;
 use controller::provision::plan_source::{KerfPlanner, PlanSource};
@@ -31,7 +33,7 @@ use controller::settings::Gates;
 use controller::state::cluster::{Clock, Cluster};
 use controller::state::index::{Index, Indexed};
 use controller::state::nominations::SharedNominations;
-use controller::state::plan_results::PlanResultStore;
+use controller::state::plans::results::PlanResultStore;
 use controller::state::shared::Shared;
 use controller::write::events::{EventRecorder, ObjectReference};
 use controller::write::writer::{Clients, Writer};
@@ -62,7 +64,7 @@ pub struct Place<'a> {
 /// One run of the controller.
 pub struct ControllerRun {
     alive: Arc<AtomicBool>,
-    leading: Arc<AtomicBool>,
+    leading: Leading,
     /// View of the cluster.
     pub cluster: Arc<Cluster>,
     /// Offerings of EC2.
@@ -78,6 +80,8 @@ pub struct ControllerRun {
     nominations: SharedNominations,
     disruptor: Arc<Disruptor>,
     client: kube::Client,
+    /// Kinds, by plural, whose watch has failed.
+    silent: Arc<Mutex<BTreeSet<String>>>,
     tasks: JoinSet<()>,
 }
 
@@ -85,7 +89,7 @@ impl ControllerRun {
     /// Creates a run that lists all objects, and so far only updates its index.
     pub fn awake(place: Place<'_>) -> Self {
         let Place { cloud, server, client, clock, alive, gates } = place;
-        let leading = Arc::new(AtomicBool::new(true));
+        let leading = Leading::without_election();
         let (notes, mut outgoing) = EventRecorder::new();
         let (plan, asked) = unbounded_channel();
         let cluster = Cluster::with_clock(plan, notes, clock);
@@ -96,7 +100,7 @@ impl ControllerRun {
         let offerings = Arc::new(Offerings::new(Arc::clone(&cloud), settings(), gates));
         let metrics = Arc::new(Metrics::new(&metrics::table()));
         let clients = Clients { general: client.clone(), eviction: client.clone() };
-        let writer = Writer::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
+        let writer = Writer::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), leading.clone());
         let disruptor = Arc::new(Disruptor::new(Arc::clone(&cluster), writer.clone(), Arc::clone(&metrics)));
         let (mut tasks, events) = (JoinSet::new(), Arc::<Mutex<Vec<String>>>::default());
         let (recorded, watched) = (Arc::clone(&events), Arc::clone(&cluster));
@@ -105,9 +109,13 @@ impl ControllerRun {
                 recorded.lock().unwrap().push(format!("{}: {}", note.reason(), note.message()));
             }
         });
+        let silent = Arc::<Mutex<BTreeSet<String>>>::default();
+        let failed = Arc::clone(&silent);
         tasks.spawn(async move {
             while let Some(event) = changes.recv().await {
-                apply(&watched, &event, true);
+                if !failed.lock().unwrap().contains(&event.plural) {
+                    apply(&watched, &event, true);
+                }
             }
         });
         let (plan_results, notices, nominations) = (Arc::default(), Arc::default(), Arc::default());
@@ -126,8 +134,31 @@ impl ControllerRun {
             nominations,
             disruptor,
             client,
+            silent,
             tasks,
         }
+    }
+
+    /// Ends the watch of a kind, given by its plural: no further event arrives.
+    pub fn fail_watch(&self, plural: &str) {
+        self.silent.lock().unwrap().insert(plural.to_owned());
+    }
+
+    /// Checks that no task of the controller has ended by a panic, as `run` of the program does.
+    pub fn check_tasks(&mut self) {
+        while let Some(ended) = self.tasks.try_join_next() {
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                std::panic::resume_unwind(error.into_panic());
+            }
+        }
+    }
+
+    /// Returns the metrics as Prometheus reads them.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        self.metrics.render()
     }
 
     fn shared(&self) -> Shared {
@@ -196,6 +227,7 @@ impl ControllerRun {
             cluster: Arc::clone(&self.cluster),
             offerings: Arc::clone(&self.offerings),
             writer: self.writer.clone(),
+            metrics: Arc::clone(&self.metrics),
         }
     }
 
@@ -217,7 +249,7 @@ impl ControllerRun {
     /// Kills the run at once: no request in progress gets a response.
     pub fn kill(mut self) {
         self.alive.store(false, Ordering::Release);
-        self.leading.store(false, Ordering::Release);
+        self.leading.end();
         self.tasks.abort_all();
     }
 }

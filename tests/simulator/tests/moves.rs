@@ -20,6 +20,8 @@ mod objections;
 mod repair;
 #[path = "moves/scenarios.rs"]
 mod scenarios;
+#[path = "moves/stale_view.rs"]
+mod stale_view;
 #[path = "moves/volumes.rs"]
 mod volumes;
 #[path = "moves/waits.rs"]

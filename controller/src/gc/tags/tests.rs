@@ -1,7 +1,7 @@
 //! Tests of the tagging of instances, with the IAM policies of Karpenter.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use api::{NodeClaim, annotation, condition};
 use cloud::fake::{FakeCloud, Input, karpenter_policies};
@@ -15,6 +15,7 @@ use serde_json::json;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::{DeniedTags, TagResult, Tagged, is_done, missing_tags, tag, untagged};
+use crate::lease::Leading;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::write::events::EventRecorder;
@@ -35,7 +36,7 @@ fn writer(cloud: &FakeCloud) -> (Writer, Arc<AtomicUsize>) {
     let client = Client::new(tower::service_fn(unknown), "default");
     let (plan, _triggers) = unbounded_channel();
     let cluster = Cluster::new(plan, EventRecorder::new().0);
-    let (metrics, leading) = (Arc::new(Metrics::new(&metrics::table())), Arc::new(AtomicBool::new(true)));
+    let (metrics, leading) = (Arc::new(Metrics::new(&metrics::table())), Leading::without_election());
     let clients = Clients { general: client.clone(), eviction: client };
     (Writer::new(clients, Arc::new(cloud.clone()), cluster, metrics, leading), asked)
 }

@@ -1,9 +1,11 @@
 //! Tests of invalid objects among valid ones, over HTTP as from an API server.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use api::objects::Pod;
+use jiff::Timestamp;
 use kube::{Client, Config};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -80,12 +82,7 @@ async fn watch_reports_an_invalid_object_and_continues() {
     let cluster = Cluster::new(plan, notes);
     let watching = tokio::spawn(watch::<Pod>(client, Arc::clone(&cluster)));
 
-    let last = async {
-        while cluster.read(|index| index.pods.get("default/e").is_none()) {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(LIMIT, last).await.expect("the pod after the broken ones never came");
+    until(|| cluster.read(|index| index.pods.get("default/e").is_some())).await;
     cluster.read(|index| {
         assert!(index.pods.is_synced(), "a broken object does not keep the list from being complete");
         assert_eq!(index.pods.keys().collect::<Vec<_>>(), ["default/a", "default/c", "default/e"]);
@@ -100,4 +97,69 @@ async fn watch_reports_an_invalid_object_and_continues() {
     }
     watching.abort();
     server.abort();
+}
+
+static CLOCK: AtomicI64 = AtomicI64::new(0);
+
+fn clock() -> Timestamp {
+    Timestamp::from_second(CLOCK.load(Ordering::SeqCst)).unwrap()
+}
+
+/// Serves a list, and then refuses each watch with 403, until `granted`. A granted watch only has a bookmark.
+async fn refuse_watches(mut stream: TcpStream, refused: Arc<AtomicUsize>, granted: Arc<AtomicBool>) {
+    let mut asked = vec![0; 64 * 1024];
+    while let Ok(read @ 1..) = stream.read(&mut asked).await {
+        let is_watch = String::from_utf8_lossy(&asked[..read]).contains("watch=true");
+        let (status, body, end) = match (is_watch, granted.load(Ordering::SeqCst)) {
+            (false, _) => ("200 OK", listed(), "0\r\n\r\n"),
+            (true, false) => {
+                refused.fetch_add(1, Ordering::SeqCst);
+                ("403 Forbidden", r#"{"kind": "Status", "status": "Failure", "code": 403}"#.to_owned(), "0\r\n\r\n")
+            }
+            (true, true) => {
+                let metadata = json!({"resourceVersion": "9"});
+                let bookmark =
+                    json!({"type": "BOOKMARK", "object": {"kind": "Pod", "apiVersion": "v1", "metadata": metadata}});
+                ("200 OK", format!("{bookmark}\n"), "")
+            }
+        };
+        let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let whole = format!("{head}{:x}\r\n{body}\r\n{end}", body.len());
+        stream.write_all(whole.as_bytes()).await.unwrap();
+    }
+}
+
+/// The index is complete, but nobody confirms it: RBAC allows `list` and not `watch`.
+#[tokio::test]
+async fn watch_ages_while_the_api_server_refuses_it() {
+    let (refused, granted) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (counted, grants) = (Arc::clone(&refused), Arc::clone(&granted));
+    let server = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(refuse_watches(stream, Arc::clone(&counted), Arc::clone(&grants)));
+        }
+    });
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = Client::try_from(Config::new(format!("http://{address}").parse().unwrap())).unwrap();
+    let cluster = Cluster::with_clock(unbounded_channel().0, EventRecorder::new().0, clock);
+    let watching = tokio::spawn(watch::<Pod>(client, Arc::clone(&cluster)));
+    until(|| refused.load(Ordering::SeqCst) > 1).await;
+    CLOCK.store(200, Ordering::SeqCst);
+    assert!(cluster.read(|index| index.pods.is_synced()));
+    assert_eq!(cluster.view_ages.stale(clock()).len(), 1, "the list alone confirms nothing");
+    granted.store(true, Ordering::SeqCst);
+    until(|| cluster.view_ages.are_current(clock())).await;
+    watching.abort();
+    server.abort();
+}
+
+async fn until(is: impl Fn() -> bool) {
+    let holds = async {
+        while !is() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LIMIT, holds).await.expect("the condition never held");
 }

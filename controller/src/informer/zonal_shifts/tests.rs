@@ -1,7 +1,5 @@
 //! Tests of zonal shifts: from ARC's answer to offerings, events, metrics and a plan.
 
-use std::sync::atomic::AtomicBool;
-
 use cloud::fake::{FakeCloud, Fault};
 use http::{Request, Response};
 use jiff::Timestamp;
@@ -9,13 +7,14 @@ use kube::Client;
 use kube::client::Body;
 use planner::Catalogue;
 use serde_json::{Value, json};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, unbounded_channel};
 
 use super::{
     Arc, CloudError, EVERY, ErrorKind, Event, Metrics, PeriodicTask, TaskContext, ZonalShift, ZonalShifts, hint,
     metrics, reason,
 };
 use crate::fixture;
+use crate::lease::Leading;
 use crate::provision::batcher::PlanTrigger;
 use crate::state::cluster::Cluster;
 use crate::write::events::EventRecorder;
@@ -32,7 +31,7 @@ struct Run {
     task: ZonalShifts,
     metrics: Arc<Metrics>,
     plans: UnboundedReceiver<PlanTrigger>,
-    events: UnboundedReceiver<Event>,
+    events: Receiver<Event>,
 }
 
 fn pinned() -> Value {
@@ -63,10 +62,17 @@ impl Run {
         let client = Client::new(silent, "default");
         let clients = Clients { general: client.clone(), eviction: client };
         let metrics = Arc::new(Metrics::new(&metrics::table()));
-        let leading = Arc::new(AtomicBool::new(true));
+        let leading = Leading::without_election();
         let writer = Writer::new(clients, Arc::new(fake.clone()), Arc::clone(&cluster), Arc::clone(&metrics), leading);
         let task = ZonalShifts::new("kerf", Arc::clone(&metrics));
-        Self { fake, context: TaskContext { cluster, offerings, writer }, task, metrics, plans, events }
+        Self {
+            fake,
+            context: TaskContext { cluster, offerings, writer, metrics: Arc::clone(&metrics) },
+            task,
+            metrics,
+            plans,
+            events,
+        }
     }
 
     async fn step(&mut self) {

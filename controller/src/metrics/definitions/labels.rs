@@ -23,6 +23,7 @@ labels! {
     ByDecisionReasonConsolidationType { decision, reason, consolidation_type }
     ByInstanceType { instance_type }
     ByInstanceTypeCapacityTypeZone { instance_type, capacity_type, zone }
+    ByKind { kind }
     ByMessageType { message_type }
     ByNameNamespace { name, namespace }
     ByNamespaceWorkload { namespace, workload }
@@ -48,6 +49,7 @@ labels! {
     ByResourceTypeNodePool { resource_type, nodepool }
     ByState { state }
     ByStepOutcome { step, outcome }
+    ByTask { task }
     ByTypeStatus { kind as "type", status }
     ByTypeStatusReason { kind as "type", status, reason }
     ByZoneId { zone_id }

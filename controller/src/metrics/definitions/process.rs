@@ -3,7 +3,7 @@
 use daemon::metric::{Counter, Gauge, NoLabels};
 use daemon::metrics;
 
-use super::labels::{BuildLabels, ByNodeClass, ByStepOutcome};
+use super::labels::{BuildLabels, ByKind, ByNodeClass, ByStepOutcome, ByTask};
 
 metrics! {
     table PROCESS_METRICS;
@@ -26,6 +26,19 @@ metrics! {
     ACT_STEPS: Counter<ByStepOutcome> = (
         "kerf_act_steps_total",
         "Writes to Kubernetes and AWS, by operation and outcome"
+    );
+    WATCH_AGE: Gauge<ByKind> = (
+        "kerf_watch_age_seconds",
+        "Seconds since the API server last confirmed the controller's view of a kind, by an event, a bookmark or a \
+         reconnect; no voluntary disruption above 180"
+    );
+    PANICS: Counter<ByTask> = (
+        "kerf_panics_total",
+        "Panics in a reconcile, a plan or a periodic task, which was retried; more than 0 is a bug of Kerf"
+    );
+    EVENTS_DROPPED: Counter<NoLabels> = (
+        "kerf_events_dropped_total",
+        "Events that were not sent because too many were waiting"
     );
     USER_DATA_BYTES: Gauge<ByNodeClass> = (
         "karpenter_ec2nodeclasses_userdata_bytes",

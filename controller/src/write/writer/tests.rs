@@ -1,6 +1,6 @@
 //! Tests of the number of requests to an API server that does not respond, and of labels of failures.
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cloud::fake::FakeCloud;
@@ -9,8 +9,8 @@ use kube::client::Body;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::{
-    Arc, AtomicBool, Client, Clients, Cluster, Metrics, Operation, Ordering, PodRef, REQUESTS_ABREAST, Target, Writer,
-    json, label, metrics, zone_labels,
+    Arc, Client, Clients, Cluster, Leading, Metrics, Operation, PodRef, REQUESTS_ABREAST, Target, Writer, json, label,
+    metrics, zone_labels,
 };
 use crate::fixture::claim;
 use crate::write::events::EventRecorder;
@@ -49,7 +49,7 @@ async fn run_limits_concurrent_writes_but_not_evictions() {
     let cloud = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).build().unwrap();
     let (plan, _triggers) = unbounded_channel();
     let cluster = Cluster::new(plan, EventRecorder::new().0);
-    let (metrics, leading) = (Arc::new(Metrics::new(&metrics::table())), Arc::new(AtomicBool::new(true)));
+    let (metrics, leading) = (Arc::new(Metrics::new(&metrics::table())), Leading::without_election());
     let clients = Clients { general: client, eviction: willing() };
     let writer = Writer::new(clients, Arc::new(cloud), cluster, metrics, leading);
     let steps = [

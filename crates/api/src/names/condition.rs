@@ -86,6 +86,8 @@ pub const DISRUPTION_VALID: &str = "kerf.sh/DisruptionValid";
 pub const REPLACEMENTS_HEALTHY: &str = "kerf.sh/ReplacementsHealthy";
 /// NodePool: its launches give pods a place. Present only while a pause keeps pods waiting.
 pub const LAUNCHES_HEALTHY: &str = "kerf.sh/LaunchesHealthy";
+/// NodePool: the controller's view of the cluster is current. Present only while a stale view prevents voluntary disruption.
+pub const WATCHES_HEALTHY: &str = "kerf.sh/WatchesHealthy";
 /// Pod: a disruption is about to end the pod.
 pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
 

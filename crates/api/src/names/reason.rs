@@ -151,6 +151,8 @@ pub const INITIALIZATION_TIMEOUT: &str = "InitializationTimeout";
 pub const REPLACEMENTS_FAILED: &str = "ReplacementsFailed";
 /// NodePool, and event on it: launches gave pods no place, so that the next launch waits.
 pub const LAUNCHES_FAILED: &str = "LaunchesFailed";
+/// NodePool, and event on it: the controller's view of a kind is too old for voluntary disruption.
+pub const WATCH_STALE: &str = "WatchStale";
 /// Agent: every gate is open.
 pub const GATES_OPEN: &str = "GatesOpen";
 
@@ -242,6 +244,8 @@ pub const CAPACITY_RESERVATION_INSTANCE_INTERRUPTED: &str = "CapacityReservation
 pub const TERMINATING_ON_INTERRUPTION: &str = "TerminatingOnInterruption";
 /// Event: an object of a watch could not be parsed and was skipped.
 pub const MALFORMED_OBJECT: &str = "MalformedObject";
+/// Event on any object: its reconcile panicked and is retried.
+pub const INTERNAL_ERROR: &str = "InternalError";
 /// NodePool: a budget or an annotation is invalid.
 pub const DISRUPTION_INVALID: &str = "DisruptionInvalid";
 /// NodePool: some DaemonSets do not tolerate the startup taint, and start only after the agent reports the node as ready.

@@ -1,6 +1,6 @@
 //! The running plan, for Karpenter's metrics of work that is not finished yet.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use planner::Snapshot;
 
@@ -12,7 +12,11 @@ pub const PROVISIONER: metrics::ByController<'static> = metrics::ByController { 
 
 /// The last plan that began.
 #[derive(Debug, Default)]
-pub struct PlanProgress(Mutex<Option<Progress>>);
+pub struct PlanProgress {
+    running: Mutex<Option<Progress>>,
+    /// End of the last pass of the provisioner.
+    last_pass: Mutex<Option<Timestamp>>,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Progress {
@@ -31,7 +35,7 @@ pub struct RunningPlan<'a>(&'a PlanProgress);
 
 impl Drop for RunningPlan<'_> {
     fn drop(&mut self) {
-        if let Some(progress) = self.0.0.lock().as_mut() {
+        if let Some(progress) = self.0.running.lock().as_mut() {
             progress.since = None;
         }
     }
@@ -41,14 +45,25 @@ impl PlanProgress {
     /// Records the start of a plan.
     pub fn begin(&self, snapshot: &Snapshot, now: Timestamp) -> RunningPlan<'_> {
         let pods = snapshot.pods.iter().filter(|pod| pod.buffer.is_none() && pod.leaving_node.is_none()).count();
-        *self.0.lock() = Some(Progress { id: snapshot.seed, pods, since: Some(now) });
+        *self.running.lock() = Some(Progress { id: snapshot.seed, pods, since: Some(now) });
         RunningPlan(self)
+    }
+
+    /// Records the end of a pass of the provisioner, with or without a plan.
+    pub fn pass_ended(&self, now: Timestamp) {
+        *self.last_pass.lock() = Some(now);
+    }
+
+    /// Returns the time since the last pass; `None` before the first.
+    #[must_use]
+    pub fn since_pass(&self, now: Timestamp) -> Option<SignedDuration> {
+        Some(now.duration_since((*self.last_pass.lock())?))
     }
 
     /// Returns the pods that wait in the running plan, and its duration until `now`. After a plan no pod waits in it.
     #[must_use]
     pub fn samples(&self, now: Timestamp) -> Vec<Sample> {
-        let Some(Progress { id, pods, since }) = *self.0.lock() else { return Vec::new() };
+        let Some(Progress { id, pods, since }) = *self.running.lock() else { return Vec::new() };
         let id = id.to_string();
         let labels =
             metrics::ByControllerSchedulingId { controller: PROVISIONER.controller, scheduling_id: id.as_str() };

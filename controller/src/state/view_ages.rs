@@ -1,0 +1,99 @@
+//! Ages of the index's kinds: the time since the API server last confirmed that a watch has delivered everything.
+//!
+//! A watch may fail for hours while writes succeed: RBAC that someone changed, a starved priority level, a broken conversion. The
+//! index then shows nodes as empty that have pods. Decisions that remove something need a current view.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+
+use crate::metrics;
+use crate::metrics::gauge_set::Sample;
+
+/// Age from which a kind is stale. A watch is confirmed at least every [`crate::informer::watch::RENEWAL`].
+pub const STALE_AFTER: SignedDuration = SignedDuration::from_mins(3);
+
+/// Last confirmation of each watched kind. Kinds without a watch are always current.
+#[derive(Debug, Default)]
+pub struct ViewAges(Mutex<BTreeMap<String, Timestamp>>);
+
+/// A kind whose view is too old for decisions that remove something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StaleKind {
+    /// Kind, such as `Pod`.
+    pub kind: String,
+    /// Last confirmation.
+    pub since: Timestamp,
+}
+
+impl ViewAges {
+    /// Records that the API server confirmed the view of `kind`, or that its watch begins.
+    pub fn confirm(&self, kind: &str, now: Timestamp) {
+        let mut confirmed = self.0.lock();
+        match confirmed.get_mut(kind) {
+            Some(last) => *last = now,
+            None => drop(confirmed.insert(kind.to_owned(), now)),
+        }
+    }
+
+    /// Returns the stale kinds.
+    #[must_use]
+    pub fn stale(&self, now: Timestamp) -> Vec<StaleKind> {
+        let confirmed = self.0.lock();
+        let stale = confirmed.iter().filter(|(_, since)| now.duration_since(**since) > STALE_AFTER);
+        stale.map(|(kind, since)| StaleKind { kind: kind.clone(), since: *since }).collect()
+    }
+
+    /// Reports whether no kind is stale.
+    #[must_use]
+    pub fn are_current(&self, now: Timestamp) -> bool {
+        self.stale(now).is_empty()
+    }
+
+    /// Returns the age of the youngest kind; `None` without a watch.
+    #[must_use]
+    pub fn youngest(&self, now: Timestamp) -> Option<SignedDuration> {
+        self.0.lock().values().max().map(|since| now.duration_since(*since))
+    }
+
+    /// Returns the age of each kind for the metrics.
+    #[must_use]
+    pub fn samples(&self, now: Timestamp) -> Vec<Sample> {
+        let confirmed = self.0.lock();
+        let sample = |(kind, since): (&String, &Timestamp)| {
+            let age = now.duration_since(*since).as_secs_f64().max(0.0);
+            Sample::new(&metrics::WATCH_AGE, metrics::ByKind { kind }, age)
+        };
+        confirmed.iter().map(sample).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SignedDuration, StaleKind, ViewAges};
+    use crate::fixture::at;
+
+    #[test]
+    fn stale_returns_kinds_without_a_confirmation_for_three_minutes() {
+        let ages = ViewAges::default();
+        assert!(ages.are_current(at(1_000)), "without a watch everything is current");
+        ages.confirm("Pod", at(0));
+        ages.confirm("Node", at(0));
+        ages.confirm("Node", at(100));
+        assert_eq!(ages.stale(at(180)), []);
+        assert_eq!(ages.stale(at(181)), [StaleKind { kind: "Pod".to_owned(), since: at(0) }]);
+        assert_eq!(ages.youngest(at(181)), Some(SignedDuration::from_secs(81)));
+        ages.confirm("Pod", at(182));
+        assert!(ages.are_current(at(183)));
+    }
+
+    #[test]
+    fn samples_have_the_age_of_each_kind() {
+        let ages = ViewAges::default();
+        ages.confirm("Pod", at(0));
+        ages.confirm("Node", at(100));
+        let values: Vec<f64> = ages.samples(at(120)).iter().map(|sample| sample.value).collect();
+        assert_eq!(values, [20.0, 120.0]);
+    }
+}
