@@ -53,17 +53,17 @@ const ONCE: Duration = Duration::from_secs(30 * 24 * 3600);
 const WHATEVER_IT_SAYS: &str = reason::REQUESTS_ABOVE_USE;
 /// Reasons with events in large numbers, of which only a few are sent at a time. A thousand pods nominated by one plan are in
 /// the log, not in a thousand events.
-const CROWDED: [&str; 7] = [
-    reason::FAILED_SCHEDULING,
-    reason::NOMINATED,
-    reason::UNCONSOLIDATABLE,
-    reason::DISRUPTION_BLOCKED,
-    reason::NEVER_EVICTED,
-    reason::NO_EFFECT,
-    reason::REQUESTS_ABOVE_USE,
+const CROWDED: [(&str, Crowd); 7] = [
+    // The event is the answer to `kubectl describe pod`, so most pods get theirs.
+    (reason::FAILED_SCHEDULING, Crowd { burst: 200, pause: Duration::from_millis(50) }),
+    (reason::NOMINATED, CROWD),
+    (reason::UNCONSOLIDATABLE, CROWD),
+    (reason::DISRUPTION_BLOCKED, CROWD),
+    (reason::NEVER_EVICTED, CROWD),
+    (reason::NO_EFFECT, CROWD),
+    (reason::REQUESTS_ABOVE_USE, CROWD),
 ];
-/// Number of events of such a reason that may be sent at once, and the time after which one more may be sent.
-const CROWD: (u32, Duration) = (10, Duration::from_millis(200));
+const CROWD: Crowd = Crowd { burst: 10, pause: Duration::from_millis(200) };
 /// Maximum number of remembered events. Further ones are published, but equal ones are not suppressed.
 const REMEMBERED: usize = 50_000;
 /// Interval in which expired events are dropped from memory.
@@ -226,7 +226,7 @@ struct Admission {
 
 impl Admission {
     fn new(now: Instant) -> Self {
-        let crowds = CROWDED.into_iter().map(|reason| (reason, EventBurst::at(now))).collect();
+        let crowds = CROWDED.into_iter().map(|(reason, limit)| (reason, EventBurst::at(now, limit))).collect();
         Self { silent_until: BTreeMap::new(), crowds, prune: now + PRUNING }
     }
 
@@ -267,21 +267,31 @@ fn silence(reason: &str) -> Duration {
     SILENCES.iter().find(|(own, _)| *own == reason).map_or(SILENCE, |(_, silence)| *silence)
 }
 
+/// Limit for the events of a reason.
+#[derive(Clone, Copy)]
+struct Crowd {
+    /// Number of events that may be sent at once.
+    burst: u32,
+    /// Time after which one more may be sent.
+    pause: Duration,
+}
+
 /// Limiter that admits a few events at once, and then one at a time.
 struct EventBurst {
+    limit: Crowd,
     /// Time at which the full burst is available again.
     settled: Instant,
 }
 
 impl EventBurst {
-    fn at(now: Instant) -> Self {
-        Self { settled: now }
+    fn at(now: Instant, limit: Crowd) -> Self {
+        Self { limit, settled: now }
     }
 
     fn lets_in(&mut self, now: Instant) -> bool {
-        let (most, pause) = CROWD;
+        let Crowd { burst, pause } = self.limit;
         let settled = self.settled.max(now) + pause;
-        let fits = settled - now <= pause * most;
+        let fits = settled - now <= pause * burst;
         if fits {
             self.settled = settled;
         }
@@ -320,7 +330,8 @@ fn event(note: &Event, now: jiff::Timestamp) -> corev1::Event {
 #[cfg(test)]
 mod tests {
     use super::{
-        Admission, Duration, Event, EventBurst, EventRecorder, Instant, ObjectMeta, ObjectReference, WAITING, reason,
+        Admission, CROWD, Duration, Event, EventBurst, EventRecorder, Instant, ObjectMeta, ObjectReference, WAITING,
+        reason,
     };
 
     fn note(message: &str) -> Event {
@@ -332,7 +343,7 @@ mod tests {
     #[test]
     fn lets_in_admits_ten_events_and_then_five_per_second() {
         let now = Instant::now();
-        let mut crowd = EventBurst::at(now);
+        let mut crowd = EventBurst::at(now, CROWD);
         let mut let_in = |after: u64| (0..100).filter(|_| crowd.lets_in(now + Duration::from_millis(after))).count();
         assert_eq!([0, 100, 200, 1000, 60_000].map(&mut let_in), [10, 0, 1, 4, 10]);
     }
@@ -410,7 +421,7 @@ mod tests {
             }
             tokio::time::advance(Duration::from_secs(10)).await;
         }
-        assert_eq!(queue.len(), 100, "ten in each pass");
+        assert_eq!(queue.len(), 2_000, "200 in each pass");
         assert_eq!(recorder.take_dropped(), 0, "a crowd is not a loss");
     }
 

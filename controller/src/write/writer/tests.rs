@@ -7,10 +7,11 @@ use cloud::fake::FakeCloud;
 use http::{Request, Response};
 use kube::client::Body;
 use tokio::sync::mpsc::unbounded_channel;
+use tokio::time::Instant;
 
 use super::{
-    Arc, Client, Clients, Cluster, Leading, Metrics, Operation, PodRef, REQUESTS_ABREAST, Target, Writer, json, label,
-    metrics, zone_labels,
+    Arc, Client, Clients, Cluster, Leading, Metrics, Operation, PodRef, REQUESTS_ABREAST, Target, WriteError, Writer,
+    json, label, metrics, zone_labels,
 };
 use crate::fixture::claim;
 use crate::write::events::EventRecorder;
@@ -43,15 +44,41 @@ fn zone_labels_are_those_of_the_claim() {
     assert_eq!(zone_labels(None), metrics::ByZoneZoneId { zone: "", zone_id: "" });
 }
 
+/// Returns a writer whose evictions always succeed.
+fn writer(general: Client, leading: Leading) -> Writer {
+    let cloud = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).build().unwrap();
+    let cluster = Cluster::new(unbounded_channel().0, EventRecorder::new().0);
+    let clients = Clients { general, eviction: willing() };
+    Writer::new(clients, Arc::new(cloud), cluster, Arc::new(Metrics::new(&metrics::table())), leading)
+}
+
+fn patch() -> Operation {
+    Operation::Patch(Target::Node("node-1".to_owned()), json!({}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_abandons_a_write_when_leadership_ends() {
+    let leading = Leading::not_yet();
+    let writer = writer(silent().0, leading.clone());
+    assert!(matches!(writer.run(patch()).await, Err(WriteError::NotLeader)), "it does not lead yet");
+    leading.extend(Instant::now() + Duration::from_secs(2));
+    let began = Instant::now();
+    assert!(matches!(writer.run(patch()).await, Err(WriteError::NotLeader)));
+    assert_eq!(began.elapsed().as_secs(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_gives_up_when_the_api_server_does_not_respond() {
+    let writer = writer(silent().0, Leading::without_election());
+    let began = Instant::now();
+    assert!(matches!(writer.run(patch()).await, Err(WriteError::NoResponse)));
+    assert_eq!(began.elapsed().as_secs(), 10);
+}
+
 #[tokio::test(start_paused = true)]
 async fn run_limits_concurrent_writes_but_not_evictions() {
     let (client, asked) = silent();
-    let cloud = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).build().unwrap();
-    let (plan, _triggers) = unbounded_channel();
-    let cluster = Cluster::new(plan, EventRecorder::new().0);
-    let (metrics, leading) = (Arc::new(Metrics::new(&metrics::table())), Leading::without_election());
-    let clients = Clients { general: client, eviction: willing() };
-    let writer = Writer::new(clients, Arc::new(cloud), cluster, metrics, leading);
+    let writer = writer(client, Leading::without_election());
     let steps = [
         Operation::Patch(Target::Node("node-1".to_owned()), json!({})),
         Operation::PatchStatus(Target::Claim("default-1".to_owned()), json!({})),
