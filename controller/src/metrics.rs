@@ -1,5 +1,6 @@
 //! Metrics of the controller: their definitions, and the code that counts.
 
+mod bounded_names;
 pub mod collector;
 pub mod counters;
 mod definitions;

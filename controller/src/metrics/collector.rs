@@ -22,11 +22,13 @@ use jiff::Timestamp;
 use planner::Catalogue;
 
 use crate::metrics;
+use crate::metrics::bounded_names::BoundedNames;
 use crate::metrics::detail::MetricsDetail;
 use crate::metrics::gauge_set::{GaugeSet, Sample};
 use crate::state::index::{ConditionOwner, Index};
 use crate::state::pod_decisions::PodDecisions;
 
+use conditions::ConditionSource;
 use costs::UnpricedNodes;
 pub use pods::Waits;
 use types::TypeSource;
@@ -52,6 +54,8 @@ pub struct ClusterMetrics {
     exported: GaugeSet,
     waits: Waits,
     unpriced: UnpricedNodes,
+    /// Names in labels that nodes choose.
+    names: BoundedNames,
 }
 
 impl ClusterMetrics {
@@ -59,7 +63,8 @@ impl ClusterMetrics {
     #[must_use]
     pub fn new(detail: MetricsDetail, includes_state: bool, since: Timestamp) -> Self {
         let (exported, unpriced) = (GaugeSet::default(), UnpricedNodes::default());
-        Self { detail, includes_state, exported, waits: Waits::new(since), unpriced }
+        let names = BoundedNames::default();
+        Self { detail, includes_state, exported, waits: Waits::new(since), unpriced, names }
     }
 
     /// Replaces the gauges. This takes longer than to observe them, and needs no index.
@@ -82,12 +87,13 @@ impl ClusterMetrics {
             index.nodes.values().map(|node| node_sample(index, node.as_ref(), catalogues)).collect();
         let machines: Vec<&NodeSample<'_>> = nodes.iter().filter(|node| !node.pool.is_empty()).collect();
         let mut samples = types::samples(detail, &machines, &TypeSource { index, catalogues });
-        samples.extend(conditions::class_samples(index, detail, now));
+        let source = ConditionSource { index, names: &self.names, detail };
+        samples.extend(conditions::class_samples(source, now));
         if self.includes_state {
             samples.extend(resources(index, detail, &nodes));
             samples.extend(ages(detail, &nodes, now));
             samples.extend(pools(index, detail));
-            samples.extend(conditions::samples(index, detail, now));
+            samples.extend(conditions::samples(source, now));
             samples.extend(costs::samples(index, &machines));
             samples.extend(pods::samples(index, decisions, detail, now));
             self.waits.observe(index, decisions, metrics);
@@ -96,7 +102,7 @@ impl ClusterMetrics {
         let (mut turned, mut ended) = index.turns.take();
         turned.retain(|turn| self.includes(turn.speaker));
         ended.retain(|end| self.includes(end.speaker));
-        conditions::count(&turned, &ended, detail, metrics);
+        conditions::count(source, &turned, &ended, metrics);
         samples
     }
 

@@ -6,22 +6,26 @@ use api::objects::Node;
 use api::{condition, label};
 use daemon::metric::{Metrics, Series};
 
+use crate::metrics::bounded_names::BoundedNames;
 use crate::metrics::gauge_set::{GaugeSet, Sample};
 use crate::metrics::{ByNodePoolConditionReason, ByNodePoolGate, GATES_CLOSED, NODES_UNHEALTHY};
 
 /// Metrics of node conditions.
 #[derive(Debug, Default)]
-pub struct NodeConditionMetrics(GaugeSet);
+pub struct NodeConditionMetrics {
+    exported: GaugeSet,
+    names: BoundedNames,
+}
 
 impl NodeConditionMetrics {
     /// Counts the conditions of these nodes.
     pub fn count<'n>(&self, nodes: impl Iterator<Item = &'n Node>, metrics: &Metrics) {
-        let samples = counts(nodes).into_iter();
-        self.0.replace(metrics, samples.map(|(series, value)| Sample { series, value }).collect());
+        let samples = counts(nodes, &self.names).into_iter();
+        self.exported.replace(metrics, samples.map(|(series, value)| Sample { series, value }).collect());
     }
 }
 
-fn counts<'n>(nodes: impl Iterator<Item = &'n Node>) -> BTreeMap<Series, f64> {
+fn counts<'n>(nodes: impl Iterator<Item = &'n Node>, names: &BoundedNames) -> BTreeMap<Series, f64> {
     let mut counts = BTreeMap::new();
     let mut count = |series: Series| *counts.entry(series).or_default() += 1.0;
     for node in nodes {
@@ -29,6 +33,7 @@ fn counts<'n>(nodes: impl Iterator<Item = &'n Node>) -> BTreeMap<Series, f64> {
         for found in node.status.conditions.iter().filter(|found| found.status == condition::FALSE) {
             let kind = found.type_.as_str();
             let reasons = found.reason.split(',').filter(|reason| !reason.is_empty());
+            let reasons = reasons.map(|reason| names.label(kind, reason));
             if kind == condition::AGENT_READY {
                 reasons.for_each(|gate| count(GATES_CLOSED.series(&ByNodePoolGate { nodepool: pool, gate })));
             } else if condition::HEALTH.contains(&kind) {
