@@ -23,10 +23,10 @@ pub use leading::Leading;
 const DURATION: Duration = Duration::from_secs(15);
 /// Time without renewal after which a leader steps down.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// Interval between attempts.
+/// Interval between the starts of attempts.
 const RETRY: Duration = Duration::from_secs(2);
-/// Time limit of an attempt, so that a dead connection leaves time for another attempt.
-const ATTEMPT: Duration = Duration::from_secs(3);
+/// Time limit of an attempt: enough for an overloaded API server, and a dead connection leaves time for another attempt.
+const ATTEMPT: Duration = Duration::from_secs(5);
 
 /// Action on the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,21 +105,25 @@ impl Candidate {
     /// Waits until this replica holds the lease, and returns since when.
     async fn acquire(&mut self) -> Instant {
         loop {
+            let next = Instant::now() + RETRY;
             if let Attempt::Held(since) = self.attempt(ATTEMPT).await {
                 return since;
             }
-            tokio::time::sleep(RETRY).await;
+            tokio::time::sleep_until(next).await;
         }
     }
 
     /// Renews the lease, and returns the moment of the renewal. Returns `None` at `end` or when another replica holds the lease.
     async fn renew_until(&mut self, end: Instant) -> Option<Instant> {
+        let mut next = Instant::now() + RETRY;
         loop {
-            tokio::time::sleep_until(end.min(Instant::now() + RETRY)).await;
-            let left = end.saturating_duration_since(Instant::now());
+            tokio::time::sleep_until(end.min(next)).await;
+            let now = Instant::now();
+            let left = end.saturating_duration_since(now);
             if left.is_zero() {
                 return None;
             }
+            next = now + RETRY;
             match self.attempt(left.min(ATTEMPT)).await {
                 Attempt::Held(since) => return Some(since),
                 Attempt::HeldByOther => return None,
