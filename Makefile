@@ -80,7 +80,7 @@ fidelity: prepare-fidelity ## Compares plans with the real kube-scheduler on 10,
 	@KERF_FIDELITY_CLUSTERS=10000 $(RUN) fidelity "10,000 clusters before kube-scheduler" "5 to 10 minutes" \
 		cargo test --release --locked -p peers --test all -- --nocapture oracle::
 
-fuzz: prepare-fuzz ## Fuzzes the readers of the agent, each target for SECONDS (600); TARGETS="journal ..." for some of them.
+fuzz: prepare-fuzz ## Fuzzes the readers of the agent, the controller and the command, each target for SECONDS (600); TARGETS="journal ..." for some of them.
 	@tests/steps/fuzz $(or $(SECONDS),600) $(TARGETS)
 
 day: prepare-day ## Simulates a day with 1,000 faults, validates every step, and compares its cost with the hourly lower bound; SEED=N for other luck.

@@ -46,7 +46,7 @@ const ARROWS: &[(&str, &[&str], &[&str])] = &[
     ("daemon", &[], &["kube*", "aws-*", "api", "planner"]),
     ("controller", &["api", "machine", "planner", "snapshot", "drain", "cloud", "aws", "daemon"], &["aws-lc-rs"]),
     ("cli", &["api", "machine", "planner", "snapshot", "cloud"], &["aws-*", "kube", "kube-client"]),
-    ("fuzz", &["agent", "daemon", "drain", "machine"], &["planner", "cloud", "kube", "kube-client", "aws-*"]),
+    ("fuzz", &["agent", "cli", "daemon", "drain", "machine"], &["kube", "kube-client", "aws-*"]),
     ("day", &["api", "planner", "snapshot", "cloud", "controller", "simulator"], &["aws-*"]),
     ("peers", &["api", "planner", "snapshot", "cloud", "cli", "day", "go-programs"], &["aws-*"]),
     ("go-programs", &[], &["tokio", "kube*", "aws-*"]),

@@ -11,6 +11,7 @@ mod hung;
 pub mod hysteresis;
 mod kmsg;
 mod network;
+mod patterns;
 mod sampler;
 mod text;
 mod units;

@@ -6,6 +6,7 @@ mod cpu;
 pub mod environment;
 pub(crate) mod files;
 pub(crate) mod hardware;
+pub mod secret;
 pub(crate) mod transport;
 mod version;
 

@@ -7,9 +7,11 @@ use std::fs;
 use std::io::Write as _;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
-use agent::health::{Check, HealthSample, Sampler, check};
+use agent::health::{Check, Health, HealthSample, Sampler, check};
 use agent::host::Host;
+use agent::host::clock::WallOffset;
 use drain::Millis;
 use machine::agent::health::{HealthSettings, Percent};
 use tempfile::TempDir;
@@ -45,6 +47,20 @@ impl TestRoot {
     fn kernel(&self, line: &str) {
         let mut file = fs::OpenOptions::new().append(true).open(self.0.path().join("dev/kmsg")).unwrap();
         writeln!(file, "3,77,5000000,-;{line}").unwrap();
+    }
+
+    /// Adds a device on the PCI bus, whose configuration begins with its identity.
+    fn device(&self, name: &str, vendor: &str, kind: &str, class: &str, config: &[u8]) {
+        let folder = format!("sys/bus/pci/devices/{name}");
+        let fields = [("vendor", vendor), ("device", kind), ("class", class)];
+        fields.iter().for_each(|(field, text)| self.write(&format!("{folder}/{field}"), &format!("{text}\n")));
+        fs::write(self.0.path().join(&folder).join("config"), config).unwrap();
+    }
+
+    /// Adds a GPU and a Neuron device.
+    fn accelerators(&self) {
+        self.device("0000:00:1e.0", "0x10de", "0x2237", "0x030200", &[0xde, 0x10, 0x37, 0x22, 0]);
+        self.device("0000:00:1f.0", "0x1d0f", "0x7164", "0x088000", &[0x0f, 0x1d, 0x64, 0x71, 0]);
     }
 
     /// Makes `systemctl` print `answer` for every unit.
@@ -152,7 +168,7 @@ async fn sampler_reports_no_dns_when_no_server_resolves() {
     test_root.write("etc/resolv.conf", "# made by hand\nsearch x\nnameserver 127.0.0.1\nnameserver 10.0.0.2\n");
     test_root.write(
         "var/lib/kubelet/kubeconfig",
-        "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'http://abc.eks.test:80'}}]\n\
+        "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://abc.eks.test'}}]\n\
          contexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\nusers: [{name: u, user: {}}]\n",
     );
     let answer = |code: u8| {
@@ -162,7 +178,7 @@ async fn sampler_reports_no_dns_when_no_server_resolves() {
             let (length, from) = server.recv_from(&mut packet).unwrap();
             let asked = packet[..length].to_vec();
             // An answer with another id comes first and must be ignored.
-            server.send_to(&[0xff, 0xff, 0x80, 0, 0, 0], from).unwrap();
+            server.send_to(&[!packet[0], packet[1], 0x80, 0, 0, 0], from).unwrap();
             packet[2] |= 0x80;
             packet[3] = code;
             server.send_to(&packet[..length], from).unwrap();
@@ -170,16 +186,20 @@ async fn sampler_reports_no_dns_when_no_server_resolves() {
         })
     };
     let rows = [(0, None), (3, None), (2, Some("error 2"))];
+    let mut ids = Vec::new();
     for (code, trouble) in rows {
         let asked = answer(code);
         let sample = test_root.sampler().with_dns_port(port).sample(Millis(0)).await;
         let message = found(&sample, &check::NO_DNS);
         assert_eq!(found(&sample, &check::NAMES_LOST), message);
         let asked = asked.join().unwrap();
+        ids.push(asked[..2].to_vec());
         assert_eq!(&asked[12..], b"\x03abc\x03eks\x04test\0\0\x01\0\x01");
         assert_eq!(message.is_some(), trouble.is_some(), "{message:?}");
         assert!(message.unwrap_or_default().contains(trouble.unwrap_or_default()));
     }
+    // Three equal random ids are less likely than a fault of the machine.
+    assert!(ids.iter().any(|id| *id != ids[0]), "an id that can be guessed: {ids:?}");
     let silent = run_check(&mut test_root.sampler().with_dns_port(port), &check::NO_DNS).await.unwrap();
     assert!(silent.contains("name server 127.0.0.1 does not resolve abc.eks.test"), "{silent}");
 }
@@ -225,6 +245,7 @@ async fn sampler_reports_failed_and_restarting_units() {
 #[tokio::test]
 async fn sampler_reports_kernel_log_lines_as_incidents_with_time() {
     let test_root = TestRoot::new();
+    test_root.accelerators();
     let mut sampler = test_root.sampler();
     assert!(sampler.sample(Millis(0)).await.incidents.is_empty());
     let rows = [
@@ -272,6 +293,41 @@ async fn sampler_reports_kernel_log_lines_as_incidents_with_time() {
 }
 
 #[tokio::test]
+async fn sampler_ignores_records_of_programs_and_of_absent_devices() {
+    let test_root = TestRoot::new();
+    let mut sampler = test_root.sampler();
+    let oom = "Out of memory: Killed process 4242 (java) total-vm:1kB";
+    test_root.write("dev/kmsg", &format!("11,7,5000000,-;{oom}\n8,8,5000000,-;{oom}\n;{oom}\n,,5;{oom}\n"));
+    test_root.kernel("NVRM: Xid (PCI:0000:00:1e): 79, pid=1, GPU has fallen off the bus.");
+    test_root.kernel("neuron: NEURON_HW_ERR=DMA_ERROR hardware_id=1");
+    test_root.kernel("app[77]: segfault at 0 ip 00 sp 00 error 4 in Shutting down filesystem[400000+1000]");
+    assert_eq!(sampler.sample(Millis(0)).await.incidents, []);
+}
+
+#[tokio::test]
+async fn health_clears_when_one_kernel_message_does_not_recur() {
+    let test_root = TestRoot::new();
+    test_root.accelerators();
+    let lines = [
+        "XFS (nvme0n1p1): Log I/O Error Detected.  Shutting down filesystem",
+        "NVRM: Xid (PCI:0000:00:1e): 79, pid=1, GPU has fallen off the bus.",
+        "neuron: NEURON_HW_ERR=DMA_ERROR hardware_id=1",
+        "INFO: task jbd2/nvme0n1:77 blocked for more than 122 seconds.",
+        "kernel BUG at mm/slub.c:1!",
+    ];
+    lines.iter().for_each(|line| test_root.kernel(line));
+    let (mut sampler, mut health) = (test_root.sampler(), Health::default());
+    let boot = Millis(1_767_268_800_000);
+    for (seconds, troubles) in [(5, lines.len()), (3604, 3), (3605, 0)] {
+        let now = boot + Duration::from_secs(seconds);
+        let sample = HealthSample { checks: Vec::new(), ..sampler.sample(now).await };
+        health.take(sample, WallOffset::default(), now);
+        let report = health.report(false, WallOffset::default());
+        assert_eq!(report.troubles.len(), troubles, "after {seconds} s: {report:?}");
+    }
+}
+
+#[tokio::test]
 async fn sampler_reports_hung_task_until_it_runs_or_ends() {
     let test_root = TestRoot::new();
     let mut sampler = test_root.sampler();
@@ -309,15 +365,8 @@ async fn sampler_reports_hung_task_until_it_runs_or_ends() {
 #[tokio::test]
 async fn sampler_reports_accelerator_when_it_left_the_pci_bus() {
     let test_root = TestRoot::new();
-    let device = |name: &str, vendor: &str, kind: &str, class: &str, config: &[u8]| {
-        let folder = format!("sys/bus/pci/devices/{name}");
-        let fields = [("vendor", vendor), ("device", kind), ("class", class)];
-        fields.iter().for_each(|(field, text)| test_root.write(&format!("{folder}/{field}"), &format!("{text}\n")));
-        fs::write(test_root.0.path().join(&folder).join("config"), config).unwrap();
-    };
-    device("0000:00:1e.0", "0x10de", "0x2237", "0x030200", &[0xde, 0x10, 0x37, 0x22, 0]);
-    device("0000:00:1f.0", "0x1d0f", "0x7164", "0x088000", &[0x0f, 0x1d, 0x64, 0x71, 0]);
-    device("0000:00:03.0", "0x1d0f", "0xec20", "0x020000", &[0xff; 8]);
+    test_root.accelerators();
+    test_root.device("0000:00:03.0", "0x1d0f", "0xec20", "0x020000", &[0xff; 8]);
     let mut sampler = test_root.sampler();
     for check in [check::NVIDIA_LOST, check::NEURON_LOST] {
         assert_eq!(run_check(&mut sampler, &check).await, None);

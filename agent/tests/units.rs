@@ -195,7 +195,7 @@ async fn units_pass_systemd_analyze_verify_and_security() {
     }
     let system = System::boot(layer("http://127.0.0.1:1"));
     disks::install(&system, disks::PROGRAM);
-    for (unit, ceiling) in [(RUN, 20), (BOOTSTRAP, 32), (DISKS, 45)] {
+    for (unit, ceiling) in [(RUN, 18), (BOOTSTRAP, 22), (DISKS, 45)] {
         let path = format!("/etc/systemd/system/{unit}");
         let threshold = format!("--threshold={ceiling}");
         for arguments in [vec!["verify", "--man=no"], vec!["security", "--offline=true", "--no-pager", &threshold]] {

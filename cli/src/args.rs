@@ -168,7 +168,7 @@ pub struct Cluster {
     #[arg(long, env = "CLUSTER_NAME", value_name = "NAME")]
     pub cluster_name: Option<String>,
     /// Address of the API server
-    #[arg(long, env = "CLUSTER_ENDPOINT", value_name = "URL")]
+    #[arg(long, env = "CLUSTER_ENDPOINT", value_name = "URL", value_parser = cluster_endpoint)]
     pub cluster_endpoint: Option<String>,
     /// Base64 of the cluster's CA certificate
     #[arg(long, env = "CLUSTER_CA_BUNDLE", value_name = "BASE64", hide_env_values = true)]
@@ -179,6 +179,11 @@ pub struct Cluster {
     /// Addresses of the cluster's DNS [default: EC2NodeClass, else instance]
     #[arg(long, env = "CLUSTER_DNS", value_name = "IP", value_delimiter = ',')]
     pub cluster_dns: Vec<String>,
+}
+
+/// Parses the address of an API server.
+fn cluster_endpoint(text: &str) -> Result<String, String> {
+    if api::endpoint::is_plain_remote(text) { Err(api::endpoint::CURE.to_owned()) } else { Ok(text.to_owned()) }
 }
 
 /// Capacity types.

@@ -1,6 +1,7 @@
 //! Kubernetes manifests in files, folders and standard input become typed objects, or errors with the file, the document, the
 //! field and the fix.
 
+mod bounded;
 mod error;
 mod files;
 mod kinds;

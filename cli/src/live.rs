@@ -1,5 +1,6 @@
 //! Reads objects of a live cluster, for commands that can run without files. Only this file uses Kubernetes' client.
 
+use api::endpoint;
 use http::Request;
 use kube::{Client, Config};
 use serde_json::{Value, json};
@@ -77,6 +78,10 @@ async fn all(kinds: LiveKinds) -> Result<Vec<Value>, Failure> {
     let config = Config::infer()
         .await
         .map_err(|error| Failure::usage(format!("no cluster: {}; set KUBECONFIG, or use files", chain(&error))))?;
+    let server = config.cluster_url.to_string();
+    if endpoint::is_plain_remote(&server) {
+        return Err(Failure::usage(format!("kubeconfig: server {server} is not https; {}", endpoint::CURE)));
+    }
     let client = Client::try_from(config).map_err(|error| Failure::usage(chain(&error)))?;
     let mut objects = Vec::new();
     for (group, versions, plural, kind) in KINDS {

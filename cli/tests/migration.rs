@@ -225,3 +225,15 @@ fn adopt_reports_the_fix_when_the_cluster_does_not_respond() {
     assert_eq!((code, out.as_str()), (69, ""), "{err}");
     assert!(err.contains("check the kubeconfig"), "{err}");
 }
+
+#[test]
+fn kerf_refuses_an_api_server_without_tls() {
+    let place = tempfile::tempdir().unwrap();
+    let (code, _, err) = run(place.path(), "kerf convert --live", "http://192.0.2.1");
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("kubeconfig: server http://192.0.2.1/ is not https; write https://HOST"), "{err}");
+    let flags = "--class c.yaml --pool p.yaml --cluster-endpoint http://192.0.2.1";
+    let (code, _, err) = run(place.path(), &format!("kerf userdata {flags}"), "https://192.0.2.1");
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("write https://HOST, because plain HTTP"), "{err}");
+}

@@ -50,3 +50,25 @@ proptest! {
         let _ = read_text("f", &text);
     }
 }
+
+/// Readers call themselves once for each level, so deep documents would end the process.
+#[test]
+fn read_text_and_convert_text_refuse_deep_and_repeated_content() {
+    let (open, close) = ("[".repeat(40), "]".repeat(40));
+    let link = |number: usize| match number {
+        0 => format!("a0: &a0 {open}{close}\n"),
+        _ => format!("a{number}: &a{number} {open}*a{}{close}\n", number - 1),
+    };
+    let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(100_000), "*a,".repeat(1000));
+    let deep = [(0..30).map(link).collect(), "[".repeat(100_000), format!("{}x", "- ".repeat(400)), long];
+    for text in deep {
+        let error = read_text("f.yaml", &text).unwrap_err().to_string();
+        assert!(error.starts_with("f.yaml, document 1: "), "{error}");
+        assert!(error.ends_with("; nest less deeply, and write fewer aliases"), "{error}");
+        let error = cli::convert::convert_text("f.yaml", &text, None).unwrap_err().to_string();
+        assert!(error.starts_with("f.yaml, document 1: line ") && error.contains("not YAML: "), "{error}");
+    }
+    let many = format!("a: &a {{x: {}}}\nb: [{}]\n", "x".repeat(100), "*a,".repeat(60_000));
+    let error = read_text("f.yaml", &many).unwrap_err().to_string();
+    assert!(!error.contains("not YAML"), "the aliases of a large document are permitted: {error}");
+}

@@ -13,7 +13,7 @@ use api::objects::{
     Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
     VolumeAttachment,
 };
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, endpoint};
 use cloud::Cloud;
 use daemon::admin::Admin;
 use daemon::metric::{Metrics, NoLabels};
@@ -184,6 +184,12 @@ fn follow_market(
 }
 
 fn clients(config: &Config) -> anyhow::Result<Clients> {
+    let server = config.cluster_url.to_string();
+    anyhow::ensure!(
+        !endpoint::is_plain_remote(&server),
+        "kubeconfig: server {server} is not https; {}",
+        endpoint::CURE
+    );
     let mut without_retry = config.clone();
     without_retry.default_retry = false;
     let general = Client::try_from(config.clone()).context("invalid kubeconfig")?;

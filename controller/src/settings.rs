@@ -285,6 +285,7 @@ fn per_mille(text: &str) -> Result<u32, String> {
 fn absolute_url(text: &str) -> Result<String, String> {
     let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     match host {
+        _ if api::endpoint::is_plain_remote(text) => Err(format!("{text:?} is not https; {}", api::endpoint::CURE)),
         None if text.is_empty() => Ok(String::new()),
         Some(host) if !host.is_empty() => Ok(text.to_owned()),
         _ => Err(format!("{text:?} is not an absolute URL with a host, such as https://ABC.eks.amazonaws.com")),
@@ -328,6 +329,7 @@ mod tests {
         let rows = [
             ("--batch-idle-duration=soon", "write it like 10s"),
             ("--cluster-endpoint=localhost", "absolute URL"),
+            ("--cluster-endpoint=http://a.example", "is not https; write https://HOST"),
             ("--log-level=loud", "use debug, info or error"),
             ("--ami-refresh-interval=30s", "at most once a minute"),
             ("--subnet-refresh-interval=often", "write it like 10s"),

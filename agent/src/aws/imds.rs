@@ -15,6 +15,8 @@ use tokio::sync::Mutex;
 use connection::{Connection, ImdsRequest, Reply};
 pub use documents::IdentityDocument;
 
+use crate::host::secret::Secret;
+
 /// Endpoint on every EC2 instance.
 pub const DEFAULT_ENDPOINT: &str = "http://169.254.169.254";
 
@@ -124,7 +126,7 @@ struct Session {
 
 #[derive(Debug, Clone)]
 struct SessionToken {
-    value: String,
+    value: Secret,
     refresh_at: Instant,
 }
 
@@ -182,7 +184,7 @@ impl Imds {
             Some(token) if Instant::now() < token.refresh_at => token.clone(),
             _ => self.renew(session).await?,
         };
-        let request = ImdsRequest { method: Method::GET, path, header: TOKEN_HEADER, value: &token.value };
+        let request = ImdsRequest { method: Method::GET, path, header: TOKEN_HEADER, value: token.value.expose() };
         self.exchange(session, &request).await
     }
 
@@ -199,7 +201,7 @@ impl Imds {
         let value = plain_text(&reply.body).ok_or_else(content)?;
         let granted = reply.headers.get(TTL_HEADER).and_then(|ttl| ttl.to_str().ok()?.parse().ok());
         let token = SessionToken {
-            value,
+            value: value.into(),
             refresh_at: asked_at + refresh_after(granted.map_or(TOKEN_TTL, Duration::from_secs)),
         };
         session.token = Some(token.clone());

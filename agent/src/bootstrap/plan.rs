@@ -5,6 +5,7 @@ pub mod containerd;
 pub mod credentials;
 pub mod disks;
 pub mod environment;
+mod folders;
 pub mod hosts;
 pub mod kubeconfig;
 pub mod kubelet;
@@ -102,7 +103,7 @@ pub fn plan(facts: &Facts) -> Result<BootstrapPlan, NodeConfigError> {
         ..BootstrapPlan::default()
     };
     volumes::add(&mut plan, &config.spec.instance.storage)?;
-    disks::add(&mut plan, &config.spec.instance.local_storage);
+    disks::add(&mut plan, &config.spec.instance.local_storage)?;
     environment::add(&mut plan, &config.spec.instance.environment);
     resolved::add(&mut plan, &config.spec.instance.network);
     containerd::add(&mut plan, facts)?;

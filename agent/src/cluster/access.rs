@@ -1,8 +1,10 @@
 //! Address and credentials for the API server, from the kubeconfig that bootstrap wrote for kubelet below the machine's root.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use api::endpoint;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::Uri;
@@ -11,14 +13,25 @@ use serde::Deserialize;
 
 use super::error::ClusterError;
 use super::exec::Command;
+use crate::host::secret::Secret;
 
-/// Bytes in the kubeconfig itself, or in a file that may be replaced at run time: kubelet rotates its certificate.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Bytes in the kubeconfig itself, or in a file that may be replaced at run time: kubelet rotates its certificate. The bytes may
+/// be a key, so that no log shows them.
+#[derive(Clone, PartialEq, Eq)]
 pub enum Material {
     /// Embedded data, decoded.
     Data(Vec<u8>),
     /// File that is read whenever a connection is opened.
     File(PathBuf),
+}
+
+impl fmt::Debug for Material {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Data(data) => write!(out, "Data({} bytes)", data.len()),
+            Self::File(path) => out.debug_tuple("File").field(path).finish(),
+        }
+    }
 }
 
 impl Material {
@@ -36,7 +49,7 @@ pub enum Credentials {
     /// No credentials.
     None,
     /// A bearer token.
-    Token(String),
+    Token(Secret),
     /// A bearer token that a command prints.
     Exec(Command),
     /// A TLS client certificate and its key.
@@ -51,7 +64,7 @@ pub enum Credentials {
 /// Settings for calls to the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Use of TLS; plain HTTP is for tests.
+    /// Use of TLS; plain HTTP is permitted only to this machine itself.
     pub tls: bool,
     /// Host name or address.
     pub host: String,
@@ -112,7 +125,8 @@ fn server(text: &str) -> Result<(bool, String, u16), String> {
     let host = host.filter(|host| is_host(host)).ok_or_else(|| format!("server `{text}` has no host"))?;
     let tls = match uri.scheme_str() {
         Some("https") => true,
-        Some("http") => false,
+        Some("http") if endpoint::is_loopback(host) => false,
+        Some("http") => return Err(format!("server `{text}` is not https; {}", endpoint::CURE)),
         _ => return Err(format!("server `{text}` is neither https nor http")),
     };
     let port = uri.port_u16().unwrap_or(if tls { 443 } else { 80 });
@@ -137,7 +151,7 @@ fn credentials(root: &Path, user: &User) -> Result<Credentials, String> {
     let key = material(root, user.key_data.as_deref(), user.key.as_deref())?;
     Ok(match (certificate, key, &user.token, &user.exec) {
         (Some(certificate), Some(key), ..) => Credentials::Certificate { certificate, key },
-        (_, _, Some(token), _) => Credentials::Token(token.clone()),
+        (_, _, Some(token), _) => Credentials::Token(token.clone().into()),
         (_, _, None, Some(command)) => Credentials::Exec(command.clone()),
         _ => Credentials::None,
     })
@@ -266,6 +280,9 @@ users:
             ("]", ""),
             (&CERTIFICATE.replace("user: kubelet}", "user: absent}"), "the user of its context is missing"),
             (&CERTIFICATE.replace("https:", "ftp:"), "neither https nor http"),
+            (&CERTIFICATE.replace("https:", "http:"), "is not https; write https://HOST"),
+            (&CERTIFICATE.replace("https://ABC", "http://127.0.0.1.ABC"), "is not https"),
+            (&CERTIFICATE.replace("https://ABC", "HTTP://10.0.0.1/ABC"), "is not https"),
             (&CERTIFICATE.replace("https://ABC", "https://c[fd00::1]ABC"), "no host"),
         ];
         for (text, part) in rows {

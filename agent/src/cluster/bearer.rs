@@ -10,6 +10,7 @@ use super::access::Credentials;
 use super::error::ClusterError;
 use super::exec::Command;
 use crate::aws::identity::{Audience, Role, Token, token};
+use crate::host::secret::Secret;
 
 /// Least age at which a refused token counts as once valid. A new token is then worth an immediate retry.
 const WAS_GOOD: SignedDuration = SignedDuration::from_secs(10);
@@ -18,7 +19,7 @@ const WAS_GOOD: SignedDuration = SignedDuration::from_secs(10);
 #[derive(Debug)]
 enum Source {
     Nowhere,
-    Given(String),
+    Given(Secret),
     Printed(Command),
     Minted(Audience, Arc<Role>),
 }
@@ -53,7 +54,7 @@ impl Bearer {
     }
 
     /// Returns the token to send at `now`, the corrected time; `None` where calls need no token.
-    pub(super) async fn token(&self, now: Timestamp) -> Result<Option<String>, ClusterError> {
+    pub(super) async fn token(&self, now: Timestamp) -> Result<Option<Secret>, ClusterError> {
         if let Source::Nowhere = &self.source {
             return Ok(None);
         }

@@ -78,6 +78,16 @@ pub enum ClusterError {
         #[source]
         source: hyper::Error,
     },
+    /// The response, or an object in a watch, is too long.
+    #[error(
+        "the API server sent more than {limit} bytes to {what}; remove large annotations from the pods of this node"
+    )]
+    TooLong {
+        /// Method and path.
+        what: String,
+        /// Limit in bytes.
+        limit: usize,
+    },
     /// No response arrived in time.
     #[error("no response to {what} within {seconds} s")]
     Timeout {

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::error::ClusterError;
 use crate::aws::identity::{Audience, Token, recognise};
+use crate::host::secret::Secret;
 
 /// Time limit for the command.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -32,8 +33,8 @@ pub struct Command {
 pub struct Variable {
     /// Name of the variable.
     pub name: String,
-    /// Value of the variable.
-    pub value: String,
+    /// Value of the variable, which may be a password.
+    pub value: Secret,
 }
 
 #[derive(Deserialize)]
@@ -44,7 +45,7 @@ struct ExecCredential {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ExecStatus {
-    token: String,
+    token: Secret,
     expiration_timestamp: Option<Timestamp>,
 }
 
@@ -52,14 +53,14 @@ impl Command {
     /// Returns the audience of the token that the agent can sign itself instead of running the command.
     #[must_use]
     pub fn audience(&self) -> Option<Audience> {
-        let variables = self.env.iter().flatten().map(|it| (it.name.clone(), it.value.clone()));
+        let variables = self.env.iter().flatten().map(|it| (it.name.clone(), it.value.expose().to_owned()));
         recognise::audience(&self.command, &self.args, &variables.collect::<Vec<_>>())
     }
 
     /// Runs the command and parses the token that it prints.
     pub(super) async fn token(&self, now: Timestamp) -> Result<Token, ClusterError> {
         let failed = |problem: String| ClusterError::Exec { command: self.command.clone(), problem };
-        let variables = self.env.iter().flatten().map(|variable| (&variable.name, &variable.value));
+        let variables = self.env.iter().flatten().map(|variable| (&variable.name, variable.value.expose()));
         let mut command = tokio::process::Command::new(&self.command);
         command.args(&self.args).envs(variables).stdin(Stdio::null()).kill_on_drop(true);
         let output = tokio::time::timeout(PATIENCE, command.output()).await;

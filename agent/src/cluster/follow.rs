@@ -26,6 +26,8 @@ use super::{Cluster, Metadata};
 const WATCH: Duration = Duration::from_secs(290);
 /// Longest silence of a connection. Bookmarks arrive about every minute, so a connection that is silent for longer is dead.
 const SILENCE: Duration = Duration::from_secs(150);
+/// Greatest size of one object in a watch, in bytes; the API server itself accepts about 3 MiB.
+const LINE_LIMIT: usize = 8 * 1024 * 1024;
 /// Objects on one page of a list.
 const PAGE: u32 = 50;
 /// First and longest wait after an error; the first is also the least time between two watches.
@@ -308,6 +310,9 @@ impl Stream {
             let frame = frame.map_err(|source| ClusterError::Broken { what: self.what.clone(), source })?;
             if let Some(data) = frame.data_ref() {
                 self.buffer.extend_from_slice(data);
+            }
+            if self.buffer.len() > LINE_LIMIT && !self.buffer.contains(&b'\n') {
+                return Err(ClusterError::TooLong { what: self.what.clone(), limit: LINE_LIMIT });
             }
         }
     }

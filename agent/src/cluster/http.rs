@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT};
 use hyper::{Method, Request, Response};
@@ -27,6 +27,8 @@ use crate::host::transport::{self, Sender, Transport};
 
 /// Time limit for opening a connection.
 const CONNECT: Duration = Duration::from_secs(5);
+/// Greatest size of a response, in bytes: a page of a list with pods of the usual greatest size.
+const BODY_LIMIT: usize = 32 * 1024 * 1024;
 /// Greatest number of idle connections: as many as a drain uses at once. The server closes connections that are idle for too
 /// long.
 const IDLE: usize = 16;
@@ -135,9 +137,8 @@ impl Http {
         }
         let after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let after = after.and_then(|value| value.trim().parse().ok()).map(Duration::from_secs);
-        let collected = response.into_body().collect().await;
-        let body = collected.map_err(|source| ClusterError::Broken { what: what.to_owned(), source })?;
-        let body = body.to_bytes();
+        let collected = Limited::new(response.into_body(), BODY_LIMIT).collect().await;
+        let body = collected.map_err(|error| body_error(what, error))?.to_bytes();
         if status.is_success() {
             return Ok(body);
         }
@@ -166,7 +167,7 @@ impl Http {
             .header(ACCEPT, "application/json")
             .header(USER_AGENT, concat!("kerf-agent/", env!("CARGO_PKG_VERSION")));
         if let Some(token) = self.bearer.token(self.clock.now()).await? {
-            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+            request = request.header(AUTHORIZATION, format!("Bearer {}", token.expose()));
         }
         let (kind, body) = body.unzip();
         if let Some(kind) = kind {
@@ -213,5 +214,14 @@ impl Http {
             let what = format!("the greeting of {}", self.access.server());
             ClusterError::Broken { what, source }
         })
+    }
+}
+
+/// Returns the error for a body that breaks off or exceeds the limit.
+fn body_error(what: &str, error: Box<dyn std::error::Error + Send + Sync>) -> ClusterError {
+    let what = what.to_owned();
+    match error.downcast::<hyper::Error>() {
+        Ok(source) => ClusterError::Broken { what, source: *source },
+        Err(_) => ClusterError::TooLong { what, limit: BODY_LIMIT },
     }
 }

@@ -5,7 +5,9 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::{CheckRun, check};
+use api::condition;
+
+use super::{Check, CheckRun, check};
 use crate::host::hardware::NVIDIA;
 
 const DEVICES: &str = "sys/bus/pci/devices";
@@ -34,6 +36,13 @@ impl Accelerators {
             }
         }
         Self { nvidia, neuron }
+    }
+
+    /// Reports whether the machine has a device of the kind to which a kernel message of this check belongs.
+    pub(super) fn have(&self, check: &Check) -> bool {
+        let is_neuron = check::NEURON_ERRORS.iter().any(|(_, known)| known == check);
+        let devices = if is_neuron { &self.neuron } else { &self.nvidia };
+        check.condition != condition::ACCELERATED_HARDWARE_READY || !devices.is_empty()
     }
 
     /// Checks each kind of device that the machine has.

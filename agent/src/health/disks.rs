@@ -1,6 +1,7 @@
 //! Checks of disks: free space, writability and latency. Files below `/proc` stay open.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::Path;
 
 use machine::agent::health::Percent;
@@ -36,6 +37,16 @@ pub(super) fn full(root: &Path, limit: Percent) -> CheckRun {
         (fill >= u64::from(limit.0)).then(|| format!("{folder} is {fill} % full, in bytes or inodes"))
     });
     CheckRun { check: check::DISK_FULL, trouble: full }
+}
+
+/// Checks for a file system that the kernel has shut down, whose folders can no longer be opened.
+pub(super) fn shut_down(root: &Path) -> CheckRun {
+    let fails = |folder: &&&str| {
+        let opened = File::open(root.join(folder.trim_start_matches('/')));
+        opened.is_err_and(|error| error.raw_os_error() == Some(nix::errno::Errno::EIO as i32))
+    };
+    let lost = FOLDERS.iter().find(fails).map(|folder| format!("{folder} cannot be opened: input/output error"));
+    CheckRun { check: check::SHUT_DOWN, trouble: lost }
 }
 
 /// Parses mount points, and whether the file system of each is read-only. The flag of the file system counts, not that of the

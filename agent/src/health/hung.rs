@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{CheckRun, check};
+use super::{CheckRun, check, patterns};
 
 /// Greatest number of tasks that are kept; the kernel itself reports ten by default.
 const MOST: usize = 16;
@@ -31,7 +31,7 @@ impl Hung {
 
     /// Records a kernel message about a task: `INFO: task NAME:ID blocked for more than 122 seconds.`
     pub(super) fn observe(&mut self, text: &str) {
-        let Some((name, id)) = named(text) else {
+        let Some((name, id)) = patterns::hung_task(text) else {
             return;
         };
         if self.named.len() < MOST && self.named.iter().all(|task| task.id != id) {
@@ -52,12 +52,6 @@ impl Hung {
     }
 }
 
-fn named(text: &str) -> Option<(&str, u32)> {
-    let (task, _) = text.split_once("task ")?.1.split_once(" blocked for more than ")?;
-    let (name, id) = task.rsplit_once(':')?;
-    Some((name, id.parse().ok()?))
-}
-
 /// Reports whether a task waits in the kernel and has not run since the last check.
 fn hangs(proc: &Path, task: &mut Task) -> bool {
     let Ok(status) = std::fs::read_to_string(proc.join(task.id.to_string()).join("status")) else {
@@ -69,22 +63,4 @@ fn hangs(proc: &Path, task: &mut Task) -> bool {
     let switches = switches.into_iter().sum::<Option<u64>>();
     let before = std::mem::replace(&mut task.switches, switches);
     field("State").is_some_and(|state| state.starts_with('D')) && before.is_none_or(|before| Some(before) == switches)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::named;
-
-    #[test]
-    fn named_parses_the_kernel_message_of_a_blocked_task() {
-        let rows = [
-            ("INFO: task kworker/u8:2:1234 blocked for more than 122 seconds.", Some(("kworker/u8:2", 1234))),
-            ("INFO: task java:7 blocked for more than 245 seconds.", Some(("java", 7))),
-            ("INFO: task khungtaskd blocked for more than 245 seconds.", None),
-            ("a task was blocked", None),
-        ];
-        for (text, expected) in rows {
-            assert_eq!(named(text), expected, "{text}");
-        }
-    }
 }

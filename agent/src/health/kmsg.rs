@@ -15,20 +15,14 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc::{S_IFCHR, S_IFMT};
 use nix::sys::stat::{fstat, major, minor};
 
-use super::check::{self, Check};
-use super::{Incident, Quota};
+use super::{Incident, patterns};
 
 /// Greatest length of a record, in bytes.
 const RECORD: usize = 8192;
 /// Greatest number of records per check; the next check reads the rest.
 const MOST: usize = 2000;
-const MINUTES: u64 = 60;
-/// Time after which a problem that does not recur is over.
-const WINDOW: Duration = Duration::from_secs(10 * MINUTES);
-/// Time after which a hardware error that does not recur is over.
-const LONG: Duration = Duration::from_secs(60 * MINUTES);
-/// Duration for problems that only a reboot resolves.
-const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * MINUTES);
+/// Facility of messages of the kernel itself; programs that write to the log have others.
+const KERNEL: u32 = 0;
 
 /// Reader of the kernel's log.
 #[derive(Debug)]
@@ -97,42 +91,16 @@ fn boot(root: &Path) -> Option<Millis> {
     Some(Millis(seconds * 1000))
 }
 
-/// Parses `PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;TEXT`.
+/// Parses `PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;TEXT`, where the priority contains the facility. Records of programs are ignored.
 fn incident(line: &str, boot: Millis) -> Option<Incident> {
     let (head, text) = line.trim_end().split_once(';')?;
-    let micros: u64 = head.split(',').nth(2)?.parse().ok()?;
-    let (check, quota) = classify(text)?;
+    let mut fields = head.split(',');
+    let priority: u32 = fields.next()?.parse().ok()?;
+    let micros: u64 = fields.nth(1)?.parse().ok()?;
+    if priority >> 3 != KERNEL {
+        return None;
+    }
+    let (check, quota) = patterns::classify(text)?;
     let text = text.chars().take(200).collect();
     Some(Incident { check, quota, at: boot + Duration::from_micros(micros), text })
-}
-
-fn classify(text: &str) -> Option<(Check, Quota)> {
-    let once = Quota { times: 1, within: WINDOW };
-    if let Some(number) = xid(text) {
-        let check = Check::xid(number);
-        let within = if check.fatal { LONG } else { WINDOW };
-        return Some((check, Quota { times: 1, within }));
-    }
-    if text.contains("NEURON_HW_ERR") {
-        let found = check::NEURON_ERRORS.into_iter().find(|(word, _)| text.contains(word))?;
-        return Some((found.1, Quota { times: 1, within: LONG }));
-    }
-    let rows = [
-        ("Out of memory: Killed process", check::OOM_LOOP, Quota { times: 3, within: WINDOW }),
-        (" blocked for more than ", check::HUNG_TASK, once),
-        ("BUG: soft lockup", check::SOFT_LOCKUP, once),
-        ("kernel BUG at", check::KERNEL_BUG, once),
-        ("nf_conntrack: table full", check::CONNTRACK, once),
-        ("I/O error, dev ", check::DISK_ERROR, once),
-        ("Shutting down filesystem", check::SHUT_DOWN, Quota { times: 1, within: FOR_EVER }),
-    ];
-    rows.into_iter().find(|(words, ..)| text.contains(words)).map(|(_, check, quota)| (check, quota))
-}
-
-/// Parses `NVRM: Xid (PCI:0000:00:1e): 79, ...`.
-fn xid(text: &str) -> Option<u32> {
-    let (_, rest) = text.split_once("NVRM: Xid (")?;
-    let (_, rest) = rest.split_once("): ")?;
-    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-    digits.parse().ok()
 }

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
+use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
@@ -65,14 +66,15 @@ pub(super) fn name_server(root: &Path, port: u16) -> Option<SocketAddr> {
 }
 
 /// Checks whether the name server answers a query for `name`. Returns one check for the warning and one for the repair.
-pub(super) async fn resolve(server: SocketAddr, name: &str, id: u16) -> [CheckRun; 2] {
-    let asked = timeout(PATIENCE, ask(server, name, id)).await;
+pub(super) async fn resolve(server: SocketAddr, name: &str) -> [CheckRun; 2] {
+    let asked = timeout(PATIENCE, ask(server, name)).await;
     let answered = asked.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()));
     let trouble = answered.err().map(|error| format!("name server {} does not resolve {name}: {error}", server.ip()));
     [CheckRun { check: check::NO_DNS, trouble: trouble.clone() }, CheckRun { check: check::NAMES_LOST, trouble }]
 }
 
-async fn ask(server: SocketAddr, name: &str, id: u16) -> Result<(), Error> {
+async fn ask(server: SocketAddr, name: &str) -> Result<(), Error> {
+    let id = random_id()?;
     let local: IpAddr = if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((local, 0)).await?;
     socket.connect(server).await?;
@@ -91,6 +93,13 @@ async fn ask(server: SocketAddr, name: &str, id: u16) -> Result<(), Error> {
             code => Err(Error::other(format!("error {code}"))),
         };
     }
+}
+
+/// Returns an id that the sender of a forged response cannot know.
+fn random_id() -> Result<u16, Error> {
+    let mut id = [0; 2];
+    SystemRandom::new().fill(&mut id).map_err(|_| Error::other("no random numbers"))?;
+    Ok(u16::from_be_bytes(id))
 }
 
 /// Returns a query for the IPv4 addresses of `name`, RFC 1035.

@@ -74,11 +74,13 @@ impl Sampler {
     /// Takes one sample.
     pub async fn sample(&mut self, now: Millis) -> HealthSample {
         let mut sample = HealthSample { checks: Vec::new(), incidents: self.kmsg.read() };
+        sample.incidents.retain(|incident| self.accelerators.have(&incident.check));
         let hung = sample.incidents.iter().filter(|incident| incident.check == check::HUNG_TASK);
         hung.for_each(|incident| self.hung.observe(&incident.text));
         sample.checks.push(self.hung.check());
         sample.checks.push(disks::full(&self.root, self.settings.disk_full_percent));
         sample.checks.extend(self.mounts.check());
+        sample.checks.push(disks::shut_down(&self.root));
         sample.checks.extend(self.speed.check());
         sample.checks.extend(self.routes.check());
         sample.checks.extend(self.accelerators.check());
@@ -110,7 +112,7 @@ impl Sampler {
         let name = access.host.as_str();
         let is_address = name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
         let server = network::name_server(&self.root, self.dns).filter(|_| !is_address)?;
-        Some(network::resolve(server, name, self.rounds).await)
+        Some(network::resolve(server, name).await)
     }
 }
 

@@ -2,15 +2,22 @@
 //! safely, and tests use their own.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use machine::nodeconfig::NodeConfig;
 
 /// Pseudo-service of a NodeConfig whose variables apply to the whole machine.
 pub const WHOLE_MACHINE: &str = "default";
 
-/// Variables by name.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Variables by name. Values may be passwords, such as that of a proxy.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Environment(BTreeMap<String, String>);
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_set().entries(self.0.keys()).finish()
+    }
+}
 
 impl Environment {
     /// Returns the variables of this process, except those that are no UTF-8.

@@ -89,7 +89,7 @@ impl Written {
         let says = |word: &str| state == word || prefixed(&self.description, word);
         if says("canceled") || says("cancelled") {
             MaintenanceState::Canceled
-        } else if says("completed") {
+        } else if says("completed") || says("closed") {
             MaintenanceState::Completed
         } else {
             MaintenanceState::Active
@@ -145,6 +145,7 @@ mod tests {
             (r#""State":"active","Description":"x""#, MaintenanceState::Active),
             (r#""State":"completed""#, MaintenanceState::Completed),
             (r#""State":"Canceled""#, MaintenanceState::Canceled),
+            (r#""State":"closed""#, MaintenanceState::Completed),
             (r#""State":"active","Description":"[Canceled] scheduled reboot""#, MaintenanceState::Canceled),
             (r#""Description":"[Completed] scheduled reboot""#, MaintenanceState::Completed),
             (r#""Description":"[Urgent] scheduled reboot""#, MaintenanceState::Active),

@@ -36,6 +36,32 @@ fn plan_prepares_disks_only_when_a_strategy_is_set() {
 }
 
 #[test]
+fn plan_normalizes_and_confines_the_mount_path_of_disks() {
+    let usual = Machine::default();
+    let planned = |path: &str| {
+        let storage = format!("  instance: {{localStorage: {{strategy: RAID0, mountPath: '{path}'}}}}\n");
+        plan(&usual.facts(&format!("{CLUSTER}{storage}"))).map(|plan| plan.disks.unwrap().mount_path)
+    };
+    for (path, mount_path) in [
+        ("/data/", "/data"),
+        ("//mnt///fast disks/", "/mnt/fast disks"),
+        ("/var/lib/disks", "/var/lib/disks"),
+        ("/etcd", "/etcd"),
+    ] {
+        assert_eq!(planned(path).ok().as_deref(), Some(mount_path));
+    }
+    for path in
+        ["/", "data", "/mnt/../etc", "/mnt/./a", "/etc", "/etc/kubernetes", "/usr//bin", "/dev/shm", "/run", "/var/"]
+    {
+        let error = planned(path).unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("spec.instance.localStorage.mountPath is `{path}`; write the path")),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn plan_restarts_system_units_separately_and_in_order() {
     let usual = Machine::default();
     let plan = planned(&usual, "");

@@ -154,7 +154,7 @@ async fn exec_credentials_reuse_token_until_401() {
     let folder = tempfile::tempdir().unwrap();
     let count = folder.path().join("count");
     let script = "echo >>$COUNT; echo \"{\\\"status\\\":{\\\"token\\\":\\\"t$(wc -l <$COUNT | tr -d ' ')\\\"}}\"";
-    let variable = Variable { name: "COUNT".into(), value: count.display().to_string() };
+    let variable = Variable { name: "COUNT".into(), value: count.display().to_string().into() };
     let command = Command { command: "sh".into(), args: vec!["-c".into(), script.into()], env: Some(vec![variable]) };
     let access = Access { credentials: Credentials::Exec(command), ..access(&api) };
     let cluster = Cluster::new(access, Duration::from_secs(5));
@@ -251,4 +251,28 @@ async fn follow_lists_one_node_by_name() {
     tokio::spawn(follow(client(&api), Watched::node("n"), sender));
     let first = events.recv().await.expect("news");
     assert!(matches!(first, WatchEvent::All(nodes) if nodes.is_empty()));
+}
+
+/// A response of another size than a node's pods have would take all memory of the unit.
+#[tokio::test]
+async fn node_and_follow_report_responses_that_are_too_long() {
+    let api = Api::start().await;
+    let of_size = |mebibytes: usize| json!({"metadata": {"name": "n", "uid": "u", "annotations": {"a": "x".repeat(mebibytes * 1024 * 1024)}}});
+    api.put_node(of_size(33));
+    let error = client(&api).node("n").await.unwrap_err();
+    assert!(matches!(error, ClusterError::TooLong { limit: 33_554_432, .. }), "{error}");
+    assert_eq!(error.reply(), Reply::Unreachable);
+    api.put_pod("a", 30);
+    let (sender, mut events) = mpsc::channel(8);
+    tokio::spawn(follow(client(&api), Watched::pods_of("n"), sender));
+    assert_eq!(next(&mut events).await, uids(["a"]));
+    let watching = || (api.requests(&Method::GET, "/api/v1/pods").len() >= 2).then_some(());
+    crate::api::until("the watch", watching).await;
+    api.send_event("/api/v1/pods", &json!({"type": "ADDED", "object": of_size(9)}));
+    let waited = tokio::time::timeout(crate::api::PATIENCE, events.recv()).await.expect("news in time");
+    assert!(
+        matches!(waited, Some(WatchEvent::Trouble(ClusterError::TooLong { limit: 8_388_608, .. }))),
+        "the watch ends with an error"
+    );
+    assert_eq!(next(&mut events).await, uids(["a"]), "the list is read again");
 }

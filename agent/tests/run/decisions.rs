@@ -6,7 +6,7 @@ use agent::bootstrap::state::BootstrapState;
 use agent::cluster::Node;
 use agent::gates::{GateAnswer, Gates, ProbeResult};
 use agent::health::HealthSample;
-use agent::notices::{NoticeReading, NoticeValue, Reachability, Watcher};
+use agent::notices::{NoticeReading, NoticeValue, Reachability, Watcher, parse_maintenance};
 use agent::run::journal::{Journal, OwnedMarks};
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use drain::{Action, Millis, OwnershipStep, PodOnNode, Reply};
@@ -291,6 +291,57 @@ fn rebalance_recommendation_emits_event_without_drain() {
     lifecycle.take(spot(at(120)), at(7));
     let acts = short(&settle(&mut lifecycle, at(7)));
     assert!(acts.contains(&"CNI=False SpotInterruption=True Draining=False".to_owned()), "{acts:?}");
+}
+
+#[test]
+fn step_reports_the_reason_of_each_notice() {
+    let approved = || {
+        node_with("aws:///us-west-2a/i-0abc", |node| {
+            node["metadata"]["annotations"] =
+                json!({"kerf.sh/rebalance": "replace", "kerf.sh/replacement-approved": "rebalance-1767268800000"});
+        })
+    };
+    let reboot =
+        r#"[{"Code": "system-reboot", "EventId": "e1", "NotBefore": "1 Jan 2026 12:10:00 GMT", "State": "active"}]"#;
+    for (value, reason) in [
+        (NoticeValue::Spot { action: "terminate".into(), time: at(120) }, "SpotInterruption"),
+        (NoticeValue::Shutdown(Some(Duration::from_secs(31))), "InstanceShutdown"),
+        (NoticeValue::Scaling("Terminated".into()), "ASGLifecycle"),
+        (NoticeValue::Maintenance(parse_maintenance(reboot.as_bytes()).unwrap()), "ScheduledEvent"),
+        (NoticeValue::Rebalance { time: T0 }, "RebalanceReplacement"),
+    ] {
+        let mut lifecycle = started();
+        lifecycle.take(approved(), T0);
+        lifecycle.take(reading(value), at(1));
+        let acts = short(&settle(&mut lifecycle, at(1)));
+        assert!(acts.contains(&format!("CNI=False {reason}=True Draining=False")), "{reason}: {acts:?}");
+        assert!(acts.contains(&"cordon".to_owned()), "{reason}: {acts:?}");
+    }
+}
+
+/// Tests maintenance at 14:00 with the usual lead of 30 minutes, in the forms in which EC2 lists it.
+#[test]
+fn step_drains_for_active_maintenance_only_when_its_lead_begins() {
+    for (fields, counts) in [
+        (r#""State": "active", "Description": "scheduled reboot""#, true),
+        (r#""State": "active", "Description": "[Canceled] scheduled reboot""#, false),
+        (r#""State": "active", "Description": "[Completed] scheduled reboot""#, false),
+        (r#""State": "canceled""#, false),
+        (r#""State": "completed""#, false),
+        (r#""State": "closed""#, false),
+    ] {
+        let body = format!(
+            r#"[{{"Code": "system-reboot", "EventId": "e1", "NotBefore": "1 Jan 2026 14:00:00 GMT", {fields}}}]"#
+        );
+        let mut lifecycle = started();
+        lifecycle.take(node(), T0);
+        lifecycle.take(reading(NoticeValue::Maintenance(parse_maintenance(body.as_bytes()).unwrap())), T0);
+        let acts = [settle(&mut lifecycle, T0), settle(&mut lifecycle, at(5399))].concat();
+        assert_eq!(short(&acts).contains(&"event ScheduledEvent".to_owned()), counts, "{fields}: {acts:?}");
+        assert!(!short(&acts).contains(&"cordon".to_owned()), "{fields}: {acts:?}");
+        let acts = short(&settle(&mut lifecycle, at(5400)));
+        assert_eq!(acts.contains(&"cordon".to_owned()), counts, "{fields}: {acts:?}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::bounded;
 use super::error::{InputError, Place};
 
 /// Returns every document that is not empty, and errors for documents that cannot be parsed.
@@ -22,7 +23,7 @@ pub(super) fn documents(file: &str, text: &str) -> (Vec<(Place, Value)>, Vec<Inp
         if is_blank(document) {
             continue;
         }
-        match serde_saphyr::from_str_with_options::<Value>(document, options()) {
+        match bounded::from_str(document) {
             Ok(Value::Null) => {}
             Ok(value) => values.push((place, value)),
             Err(error) => errors.push(unparsable(&place, line, &error)),
@@ -40,11 +41,6 @@ fn json(file: &str, text: &str) -> Result<Vec<(Place, Value)>, InputError> {
         Ok((place.clone(), value.map_err(wrong)?))
     };
     stream.enumerate().map(one).collect()
-}
-
-/// Returns options without a budget: a cluster can have many objects, and the user trusts the files. Aliases remain limited.
-fn options() -> serde_saphyr::Options {
-    serde_saphyr::options! { budget: None }
 }
 
 /// Returns the documents with the number of lines before each. Text before the first `---` counts only if it is not blank.
@@ -85,11 +81,15 @@ fn unparsable(place: &Place, line_before: usize, error: &serde_saphyr::Error) ->
     // The message counts lines from the start of the document, but users count from the start of the file.
     let message = message.lines().next().unwrap_or_default();
     let message = message.split(" at line ").next().unwrap_or(message);
-    // The parser's advice is for programmers and is removed.
-    let message =
-        [", set ", "; use "].iter().fold(message, |message, advice| message.split(advice).next().unwrap_or(message));
+    // The parser's advice is for programmers and is removed, as is the place of an alias's anchor.
+    let message = [", set ", "; use ", " (defined"]
+        .iter()
+        .fold(message, |message, advice| message.split(advice).next().unwrap_or(message));
     let message = message.trim_end_matches('.');
-    let cure = "correct the line; a template must be rendered first";
+    let cure = match message.ends_with(bounded::EXCEEDED) || message == bounded::TOO_DEEP {
+        true => "nest less deeply, and write fewer aliases",
+        false => "correct the line; a template must be rendered first",
+    };
     InputError::new(place, format!("{}not YAML: {message}", at.unwrap_or_default()), cure)
 }
 

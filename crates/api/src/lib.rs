@@ -6,6 +6,7 @@
 pub mod capacity_split;
 pub mod crds;
 pub mod drain;
+pub mod endpoint;
 pub mod hash;
 mod names;
 pub mod objects;

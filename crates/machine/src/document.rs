@@ -20,6 +20,7 @@ pub use loss::Loss;
 pub(crate) use reader::read_like_go;
 pub use reader::read_with_comments;
 pub use scalar::{Scalar, Style};
+pub(crate) use tree::Trail;
 pub use tree::{Comment, Key, Kind, Node};
 
 /// Position in YAML, both from 1.

@@ -9,6 +9,7 @@ mod read;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use api::endpoint;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -281,6 +282,14 @@ impl NodeConfig {
         if cluster.on_outpost() && cluster.id.is_empty() {
             let cure = "set it to the id of the cluster, which Outposts require";
             return Err(NodeConfigError::Missing { field: "spec.cluster.id", cure });
+        }
+        if endpoint::is_plain_remote(&cluster.api_server_endpoint) {
+            let value = quote(&cluster.api_server_endpoint);
+            return Err(NodeConfigError::Invalid {
+                field: "spec.cluster.apiServerEndpoint",
+                value,
+                cure: endpoint::CURE,
+            });
         }
         cluster.ca_bundle()?;
         cluster.dns_ip().map(|_| ())

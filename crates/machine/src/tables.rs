@@ -1,9 +1,43 @@
-//! TOML in nodeadm's format: sorted keys, every table with its own header, strings in single quotes. The text is compared
-//! literally in caches and in users' expected files.
+//! TOML, read within limits, and written in nodeadm's format: sorted keys, every table with its own header, strings in single
+//! quotes. The text is compared literally in caches and in users' expected files.
+
+mod depth;
 
 use std::fmt::Write as _;
 
+use serde::de::Error as _;
+use toml::de::Error;
 use toml::{Table, Value};
+
+/// Maximum number of bytes of a dotted path, which the writer repeats for each table.
+const LONGEST_PATH: usize = 1024;
+
+/// Parses a document. The parser limits brackets and each dotted key, but not the levels that both have together.
+///
+/// # Errors
+/// Returns the error of the parser, or an error without a place for a document that exceeds a limit.
+pub fn parse(text: &str) -> Result<Table, Error> {
+    if depth::deepest(text) > depth::LIMIT {
+        return Err(Error::custom(format!("more than {} levels of tables and lists; nest less deeply", depth::LIMIT)));
+    }
+    let table: Table = text.parse()?;
+    if longest_path(&table) > LONGEST_PATH {
+        return Err(Error::custom(format!("a path of keys has more than {LONGEST_PATH} bytes; write shorter keys")));
+    }
+    Ok(table)
+}
+
+/// Returns the bytes of the longest dotted path.
+fn longest_path(table: &Table) -> usize {
+    fn below(value: &Value) -> usize {
+        match value {
+            Value::Table(table) => longest_path(table),
+            Value::Array(items) => items.iter().map(below).max().unwrap_or(0),
+            _ => 0,
+        }
+    }
+    table.iter().map(|(key, value)| key.len() + 1 + below(value)).max().unwrap_or(0)
+}
 
 /// Returns the text of a table.
 #[must_use]

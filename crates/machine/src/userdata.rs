@@ -21,7 +21,7 @@ pub use write::{Bootstrap, Document, RenderError, Warning, check_size, encode, r
 
 /// EC2's limit for user data before base64, in bytes.
 pub const LIMIT: usize = 16_384;
-/// Maximum unpacked size of compressed user data, in bytes: a limit for decompression bombs.
+/// Maximum unpacked size of compressed user data and of all its NodeConfigs together, in bytes: a limit for decompression bombs.
 pub const UNPACKED_LIMIT: usize = 1_048_576;
 /// Media type of a NodeConfig part.
 pub const NODE_CONFIG_TYPE: &str = "application/node.eks.aws";
@@ -71,7 +71,7 @@ pub enum UserDataError {
         problem: String,
     },
     /// A gzip stream exceeds [`UNPACKED_LIMIT`].
-    #[error("{what} unpacks to more than {UNPACKED_LIMIT} bytes, the limit of a NodeConfig")]
+    #[error("{what} unpacks to more than {UNPACKED_LIMIT} bytes, the limit of all NodeConfigs; shorten it")]
     TooLarge {
         /// Name of the input.
         what: String,
@@ -118,7 +118,7 @@ pub fn parse(raw: &[u8]) -> Result<UserData, UserDataError> {
 
 fn parse_parts(parts: &[mime::Part]) -> Result<UserData, UserDataError> {
     let mut user_data = UserData::new();
-    let mut has_config = false;
+    let (mut has_config, mut room) = (false, UNPACKED_LIMIT);
     for (index, part) in parts.iter().enumerate() {
         let what = format!("MIME part {} ({})", index + 1, quote(&part.media_type()));
         let kind = match part_kind(part) {
@@ -128,7 +128,9 @@ fn parse_parts(parts: &[mime::Part]) -> Result<UserData, UserDataError> {
         };
         match kind {
             PartKind::NodeConfig => {
-                user_data.add_node_config(&unpack(&part.content(), &what)?, &what)?;
+                let content = unpack(&part.content(), &what)?;
+                room = room.checked_sub(content.len()).ok_or_else(|| UserDataError::TooLarge { what: what.clone() })?;
+                user_data.add_node_config(&content, &what)?;
                 has_config = true;
             }
             PartKind::AgentSettings => user_data.agent = agent_settings(&unpack(&part.content(), &what)?, &what)?,

@@ -116,6 +116,53 @@ fn read_reports_line_column_field_and_problem() {
     assert_eq!(read::<Value>("a: .inf").unwrap_err().field(), "a");
 }
 
+/// Returns a mapping whose values are lists of 40 levels, each around an alias of the one before.
+fn alias_chain(links: usize) -> String {
+    let (open, close) = ("[".repeat(40), "]".repeat(40));
+    let link = |number: usize| match number {
+        0 => format!("a0: &a0 {open}{close}\n"),
+        _ => format!("a{number}: &a{number} {open}*a{}{close}\n", number - 1),
+    };
+    (0..links).map(link).collect()
+}
+
+/// Readers call themselves once for each level, so deep documents would end the process.
+#[test]
+fn read_reports_a_document_that_is_too_deep_with_its_aliases() {
+    let merges: String = (1..200).map(|number| format!("m{number}: &m{number} {{<<: *m{}}}\n", number - 1)).collect();
+    let nested: String = (1..200).map(|number| format!("m{number}: &m{number} {{x: *m{}}}\n", number - 1)).collect();
+    for (text, line) in [
+        (alias_chain(30), 3),
+        (format!("{}{}", "[".repeat(101), "]".repeat(101)), 1),
+        ("[".repeat(100_000), 1),
+        ((0..101).map(|level| format!("{}a:\n", " ".repeat(level))).collect(), 101),
+        (format!("{}x\n", "- ".repeat(101)), 1),
+        (format!("m0: &m0 {{a: 1}}\n{nested}"), 100),
+    ] {
+        let fault = read::<Value>(&text).unwrap_err();
+        assert_eq!(fault.place().line, line, "{fault}");
+        assert!(fault.problem().ends_with("nest less deeply"), "{fault}");
+    }
+    for text in
+        [alias_chain(2), format!("{}{}", "[".repeat(100), "]".repeat(100)), format!("m0: &m0 {{a: 1}}\n{merges}")]
+    {
+        assert!(read::<Value>(&text).is_ok(), "{text}");
+    }
+    assert!(read_json::<Value>("[".repeat(200).as_bytes()).is_err());
+}
+
+/// Few aliases of a long text need more memory than many of a short one.
+#[test]
+fn read_reports_a_document_that_is_too_large_with_its_aliases() {
+    let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(10_000), "*a,".repeat(1000));
+    let key = format!("a: &a {{{}: 1}}\nb: [{}]\n", "x".repeat(900), "*a,".repeat(10_000));
+    let anchors = format!("{}{}{}", "&a [".repeat(90), "x,".repeat(5000), "]".repeat(90));
+    for text in [long, key, anchors] {
+        let fault = read::<Value>(&text).unwrap_err();
+        assert!(fault.problem().contains("too large with its aliases; shorten it"), "{fault}");
+    }
+}
+
 fn values() -> impl Strategy<Value = Value> {
     let leaf = proptest::prop_oneof![
         proptest::prelude::Just(Value::Null),

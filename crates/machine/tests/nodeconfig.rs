@@ -41,6 +41,36 @@ fn parse_warns_with_the_line_when_a_field_is_unknown() {
     assert!(warnings[1].starts_with("line 9: spec.featureGates.InstanceIDNodeName is not"), "{}", warnings[1]);
 }
 
+/// Paths of all values below a long key would need gigabytes.
+#[test]
+fn parse_limits_warnings_when_a_long_key_has_many_values() {
+    let key = |indent: usize| format!("? {}\n{}: ", "k".repeat(400_000), " ".repeat(indent));
+    let items =
+        |count: usize, text: &str| (0..count).map(|number| text.replace('#', &number.to_string())).collect::<String>();
+    let config = |text: &str| parse(&format!("{HEAD}spec:\n  kubelet:\n    {text}\n")).unwrap();
+    let free = config(&format!("config:\n      {} [{}]", key(6), items(50_000, "{a#: 1},")));
+    assert_eq!((free.warnings.len(), free.losses.len()), (0, 0));
+    let unknown = config(&format!("{} [{}]\n{}", key(4), items(50_000, "#,"), items(1000, "    x#: 1\n")));
+    let repeated = config(&format!("config:\n      {} {{{}}}", key(6), items(50_000, "a: #,")));
+    for warnings in [unknown.warnings, repeated.warnings] {
+        assert_eq!(warnings.len(), 64);
+        assert!(warnings.iter().all(|warning| warning.len() < 300), "{}", warnings[0]);
+    }
+}
+
+#[test]
+fn validate_refuses_an_api_server_without_tls() {
+    let at = |endpoint: &str| {
+        let cluster =
+            format!("{{name: a, apiServerEndpoint: '{endpoint}', certificateAuthority: YQ==, cidr: 10.0.0.0/16}}");
+        config(&format!("spec: {{cluster: {cluster}}}\n")).validate().map_err(|error| error.to_string())
+    };
+    assert_eq!(at("https://a.example"), Ok(()));
+    assert_eq!(at("http://127.0.0.1:8080"), Ok(()));
+    let error = at("http://a.example").unwrap_err();
+    assert!(error.starts_with("spec.cluster.apiServerEndpoint is `http://a.example`; write https://HOST"), "{error}");
+}
+
 #[test]
 fn parse_reports_line_and_field_when_a_value_is_invalid() {
     for (body, line, field) in [

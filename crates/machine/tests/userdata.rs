@@ -109,6 +109,17 @@ fn parse_reports_problem_and_place_when_input_is_invalid() {
 }
 
 #[test]
+fn parse_limits_the_size_of_all_parts_together() {
+    let config = named("one");
+    let large = gzip(format!("{config}# {}\n", "x".repeat(UNPACKED_LIMIT / 2)).as_bytes());
+    let document =
+        |parts: usize| mime::render(&vec![Part::new(NODE_CONFIG_TYPE, STANDARD.encode(&large)); parts]).unwrap();
+    assert_eq!(parse(&document(1)).map(|read| read.config.spec.cluster.name).as_deref(), Ok("one"));
+    let error = parse(&document(2)).unwrap_err().to_string();
+    assert!(error.starts_with("MIME part 2 (application/node.eks.aws) unpacks to more than"), "{error}");
+}
+
+#[test]
 fn parse_returns_an_error_when_yaml_aliases_exceed_the_limit() {
     let mut bomb = format!("{HEAD}a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for level in 1..12 {

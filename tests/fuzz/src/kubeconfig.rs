@@ -49,9 +49,9 @@ fn written(access: &Access) -> String {
     let mut user = json!({});
     match &access.credentials {
         Credentials::None => {}
-        Credentials::Token(token) => user["token"] = json!(token),
+        Credentials::Token(token) => user["token"] = json!(token.expose()),
         Credentials::Exec(command) => {
-            let env = command.env.iter().flatten().map(|it| json!({"name": it.name, "value": it.value}));
+            let env = command.env.iter().flatten().map(|it| json!({"name": it.name, "value": it.value.expose()}));
             let env = command.env.as_ref().map(|_| env.collect::<Vec<_>>());
             user["exec"] = json!({"command": command.command, "args": command.args, "env": env});
         }

@@ -1,4 +1,4 @@
-//! Invariants of the agent's parsers for arbitrary bytes, one function for each target. A fuzzer searches for bytes that
+//! Invariants of parsers of the agent, the controller and the command for arbitrary bytes, one function for each target. A fuzzer searches for bytes that
 //! violate an invariant (`make fuzz`). A plain test checks the corpus (`tests/replay.rs`). Both call only these functions.
 //!
 //! A violated invariant is a panic. The parsers must not only survive. Accepted input must be writable and readable again,
@@ -6,7 +6,9 @@
 
 mod journal;
 mod kubeconfig;
+mod manifests;
 mod metadata;
+mod node_class;
 mod node_config;
 mod sentence;
 mod user_data;
@@ -30,9 +32,11 @@ pub struct Target {
 }
 
 /// Parsers of all input from outside the program.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 7] = [
     Target { name: "user-data", check: user_data::check },
     Target { name: "node-config", check: node_config::check },
+    Target { name: "node-class", check: node_class::check },
+    Target { name: "manifests", check: manifests::check },
     Target { name: "metadata", check: metadata::check },
     Target { name: "kubeconfig", check: kubeconfig::check },
     Target { name: "journal", check: journal::check },

@@ -55,7 +55,7 @@ impl ServerRoute<'_> {
         if let Ok(uri) = format!("http://{}{path}", self.server.authority(false)).parse() {
             *request.uri_mut() = uri;
         }
-        if let Some(value) = proxy.authorization.as_ref().and_then(|value| value.parse().ok()) {
+        if let Some(value) = proxy.authorization.as_ref().and_then(|value| value.expose().parse().ok()) {
             request.headers_mut().insert(hyper::header::PROXY_AUTHORIZATION, value);
         }
     }
@@ -79,7 +79,8 @@ impl ServerRoute<'_> {
     async fn tunnel(&self, proxy: &Proxy, wire: &mut Transport) -> Result<(), Ec2Error> {
         let server = self.server.authority(true);
         let authorization = proxy.authorization.as_ref();
-        let authorization = authorization.map_or(String::new(), |value| format!("Proxy-Authorization: {value}\r\n"));
+        let authorization =
+            authorization.map_or(String::new(), |value| format!("Proxy-Authorization: {}\r\n", value.expose()));
         let request = format!("CONNECT {server} HTTP/1.1\r\nHost: {server}\r\n{authorization}\r\n");
         let failed = |source| Ec2Error::Connect { server: proxy.server.authority(true), source };
         wire.write_all(request.as_bytes()).await.map_err(failed)?;

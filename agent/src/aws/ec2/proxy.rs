@@ -9,6 +9,7 @@ use hyper_util::client::proxy::matcher::Matcher;
 
 use super::error::Ec2Error;
 use crate::host::environment::Environment;
+use crate::host::secret::Secret;
 
 /// A server to connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +59,7 @@ pub struct Proxy {
     /// Server of the proxy.
     pub server: Server,
     /// Value of `Proxy-Authorization`, where the proxy's URL names a user.
-    pub authorization: Option<String>,
+    pub authorization: Option<Secret>,
 }
 
 /// Returns the proxy for requests to `server`; `None` for a direct connection. Connections to this machine itself never use a
@@ -82,7 +83,8 @@ pub fn on_the_way(environment: &Environment, server: &Server) -> Result<Option<P
 fn parse(url: &str, server: &Server) -> Option<Proxy> {
     let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
     let found = Matcher::builder().all(url).build().intercept(&server.uri()?)?;
-    let authorization = found.basic_auth().and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let authorization =
+        found.basic_auth().and_then(|value| value.to_str().ok()).map(|value| Secret::from(value.to_owned()));
     Some(Proxy { server: Server::from_uri(found.uri())?, authorization })
 }
 
@@ -176,12 +178,12 @@ mod tests {
     #[test]
     fn on_the_way_returns_the_proxy_of_the_scheme() {
         let server = |url| Server::parse(url).unwrap_or(Server { tls: false, host: String::new(), port: 0 });
-        let secret = Some("Basic dXNlcjpwQHNz".to_owned());
+        let secret = |text: &str| Some(Secret::from(text.to_owned()));
         for (url, expected) in [
             ("http://proxy:3128", Some((server("http://proxy:3128"), None))),
             ("proxy:3128", Some((server("http://proxy:3128"), None))),
-            ("http://user:p%40ss@proxy", Some((server("http://proxy:80"), secret))),
-            ("http://user@proxy", Some((server("http://proxy:80"), Some("Basic dXNlcjo=".to_owned())))),
+            ("http://user:p%40ss@proxy", Some((server("http://proxy:80"), secret("Basic dXNlcjpwQHNz")))),
+            ("http://user@proxy", Some((server("http://proxy:80"), secret("Basic dXNlcjo=")))),
             ("proxy:3128/", Some((server("http://proxy:3128"), None))),
             ("https://proxy/", Some((server("https://proxy:443"), None))),
             ("socks5://proxy:1080", None),

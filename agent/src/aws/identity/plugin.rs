@@ -30,7 +30,7 @@ fn rendered(token: &Token, asked: Option<&str>) -> Value {
         "apiVersion": version,
         "kind": "ExecCredential",
         "spec": {},
-        "status": {"expirationTimestamp": format!("{:.0}", token.end), "token": token.text},
+        "status": {"expirationTimestamp": format!("{:.0}", token.end), "token": token.text.expose()},
     })
 }
 
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn rendered_uses_the_api_version_of_the_caller() {
         let end: Timestamp = "2026-11-21T21:14:00.5Z".parse().unwrap_or_default();
-        let token = Token { text: "k8s-aws-v1.x".into(), signed: end, renew: end, end };
+        let token = Token { text: "k8s-aws-v1.x".to_owned().into(), signed: end, renew: end, end };
         let stable = r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{}}"#;
         for (asked, version) in [(Some(stable), STABLE), (Some("junk"), BETA), (None, BETA)] {
             let rendered_json = rendered(&token, asked);

@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::signing::{Keys, Request, Signer};
 use super::sts;
+use crate::host::secret::Secret;
 
 /// Header that binds a token to its cluster.
 pub const CLUSTER_HEADER: &str = "x-k8s-aws-id";
@@ -37,7 +38,7 @@ pub struct Audience {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     /// Text after `Bearer `.
-    pub text: String,
+    pub text: Secret,
     /// Time of the signature.
     pub signed: Timestamp,
     /// Time at which to sign the next token.
@@ -70,7 +71,7 @@ pub fn sign(audience: &Audience, keys: &Keys, keys_end: Timestamp, now: Timestam
     };
     let signer = Signer { keys, region: &audience.region, service: "sts" };
     let url = signer.presigned(&request, EXPIRES, now);
-    let text = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(url));
+    let text = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(url)).into();
     Token { text, signed: now, renew: (now + RENEW_AT).min(keys_end), end: (now + LIFE).min(keys_end) }
 }
 
@@ -87,8 +88,8 @@ mod tests {
         let audience = Audience { cluster: "prod".into(), region: "cn-north-1".into(), fips: false };
         let keys = Keys { access_key: "ASIA1".into(), secret_key: "s".into(), session_token: Some("a/b=".into()) };
         let token = sign(&audience, &keys, at(100_000), at(1000));
-        let encoded = token.text.strip_prefix(PREFIX).unwrap_or_default();
-        assert!(!encoded.is_empty() && !encoded.contains('='), "{}", token.text);
+        let encoded = token.text.expose().strip_prefix(PREFIX).unwrap_or_default();
+        assert!(!encoded.is_empty() && !encoded.contains('='), "{}", token.text.expose());
         let url = URL_SAFE_NO_PAD.decode(encoded).unwrap_or_default();
         let url = String::from_utf8(url).unwrap_or_default();
         let start = "https://sts.cn-north-1.amazonaws.com.cn/?Action=GetCallerIdentity&Version=2011-06-15\
@@ -103,7 +104,7 @@ mod tests {
 
     #[test]
     fn is_fresh_returns_false_near_end_or_when_clock_is_set_back() {
-        let token = Token { text: String::new(), signed: at(10_000), renew: at(10_720), end: at(10_840) };
+        let token = Token { text: Secret::default(), signed: at(10_000), renew: at(10_720), end: at(10_840) };
         for (now, fresh) in
             [(10_000, true), (10_719, true), (10_720, false), (9_999, true), (9_281, true), (9_280, false)]
         {

@@ -72,7 +72,7 @@ fn asks_for_soci(config: &NodeConfig) -> bool {
 }
 
 fn user_config(text: &str) -> Result<Table, NodeConfigError> {
-    text.parse().map_err(|_| NodeConfigError::Invalid {
+    tables::parse(text).map_err(|_| NodeConfigError::Invalid {
         field: FIELD,
         value: quote(text),
         cure: "write TOML, as in containerd's config.toml",

@@ -1,8 +1,9 @@
 //! Plan for instance store disks, as a value. A program of the machine image makes the arrays and mounts them.
 
-use machine::nodeconfig::{DisabledMount, LocalStorage, LocalStorageStrategy};
+use machine::nodeconfig::{DisabledMount, LocalStorage, LocalStorageStrategy, NodeConfigError};
+use machine::quote::quote;
 
-use super::BootstrapPlan;
+use super::{BootstrapPlan, folders};
 
 /// Default mount path, unless the NodeConfig sets another.
 const MOUNT_PATH: &str = "/mnt/k8s-disks/";
@@ -43,21 +44,27 @@ impl LocalDisks {
     }
 }
 
-pub(super) fn add(plan: &mut BootstrapPlan, storage: &LocalStorage) {
-    plan.disks = local_disks(storage);
+/// Plans the instance store disks of a NodeConfig.
+///
+/// # Errors
+/// [`NodeConfigError::Invalid`] for a mount path that is no folder for disks.
+pub(super) fn add(plan: &mut BootstrapPlan, storage: &LocalStorage) -> Result<(), NodeConfigError> {
+    plan.disks = local_disks(storage)?;
     if storage.strategy == Some(LocalStorageStrategy::Mount) && !storage.disabled_mounts.is_empty() {
         plan.warn("spec.instance.localStorage.disabledMounts has no effect with strategy Mount");
     }
+    Ok(())
 }
 
-fn local_disks(storage: &LocalStorage) -> Option<LocalDisks> {
+fn local_disks(storage: &LocalStorage) -> Result<Option<LocalDisks>, NodeConfigError> {
+    let Some(strategy) = storage.strategy else { return Ok(None) };
     let mount_path = match storage.mount_path.as_str() {
         "" => MOUNT_PATH.to_owned(),
-        path => path.to_owned(),
+        path => folders::mount_point(path).ok_or_else(|| NodeConfigError::Invalid {
+            field: "spec.instance.localStorage.mountPath",
+            value: quote(path),
+            cure: "write the path of a folder for disks, such as /mnt/k8s-disks",
+        })?,
     };
-    storage.strategy.map(|strategy| LocalDisks {
-        strategy,
-        mount_path,
-        disabled_mounts: storage.disabled_mounts.clone(),
-    })
+    Ok(Some(LocalDisks { strategy, mount_path, disabled_mounts: storage.disabled_mounts.clone() }))
 }

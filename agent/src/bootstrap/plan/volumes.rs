@@ -6,7 +6,7 @@ use machine::nodeconfig::{EbsStorage, EbsVolume, NodeConfigError};
 use machine::quote::quote;
 use serde::{Deserialize, Serialize};
 
-use super::BootstrapPlan;
+use super::{BootstrapPlan, folders};
 
 const FIELD: &str = "spec.instance.storage.volumes";
 /// Default file system, as that of instance store disks.
@@ -46,14 +46,16 @@ pub(super) fn add(plan: &mut BootstrapPlan, storage: &EbsStorage) -> Result<(), 
 }
 
 fn planned(volume: &EbsVolume) -> Result<PlannedVolume, NodeConfigError> {
-    let device = path(&volume.device).filter(|device| device.starts_with("/dev/"));
+    let device = folders::normalized(&volume.device).filter(|device| device.starts_with("/dev/") && is_plain(device));
     let device = device.ok_or_else(|| invalid(&volume.device, "write a device below /dev, such as /dev/xvdb"))?;
     let file_system = if volume.fs_type.is_empty() { FILE_SYSTEM } else { &volume.fs_type };
     if !file_system.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()) {
         return Err(invalid(file_system, "write a type of file system, such as xfs or ext4"));
     }
-    let target =
-        |text: &str| path(text).ok_or_else(|| invalid(text, "write the path of a folder, such as /var/lib/containerd"));
+    let target = |text: &str| {
+        let folder = folders::mount_point(text).filter(|folder| is_plain(folder));
+        folder.ok_or_else(|| invalid(text, "write the path of a folder, such as /var/lib/containerd"))
+    };
     let targets = volume.targets().map(target).collect::<Result<Vec<String>, _>>()?;
     let mounted_on = match targets.len() {
         0 => return Err(invalid(&device, "set mountTarget of this volume to a folder")),
@@ -63,15 +65,9 @@ fn planned(volume: &EbsVolume) -> Result<PlannedVolume, NodeConfigError> {
     Ok(PlannedVolume { device, file_system: file_system.to_owned(), mounted_on, targets })
 }
 
-/// Returns the path without superfluous slashes; `None` unless it is absolute, below the root, and has no character with a
-/// meaning in a unit file.
-fn path(text: &str) -> Option<String> {
-    let names: Vec<&str> = text.strip_prefix('/')?.split('/').filter(|name| !name.is_empty()).collect();
-    let is_plain = |name: &&str| {
-        let is_character = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:@+".contains(&byte);
-        !matches!(*name, "." | "..") && name.bytes().all(is_character)
-    };
-    (!names.is_empty() && names.iter().all(is_plain)).then(|| format!("/{}", names.join("/")))
+/// Reports whether no character of a path has a meaning in a unit file.
+fn is_plain(path: &str) -> bool {
+    path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-:@+".contains(&byte))
 }
 
 fn invalid(value: &str, cure: &'static str) -> NodeConfigError {
@@ -129,6 +125,9 @@ mod tests {
             (vec![("/dev/xvdb", "/", NONE, "")], "is `/`; write the path of a folder"),
             (vec![("/dev/xvdb", "var/lib", NONE, "")], "is `var/lib`; write the path"),
             (vec![("/dev/xvdb", "/var/../etc", NONE, "")], "is `/var/../etc`; write the path"),
+            (vec![("/dev/xvdb", "/etc//kubernetes", NONE, "")], "is `/etc//kubernetes`; write the path"),
+            (vec![("/dev/xvdb", "/usr", NONE, "")], "is `/usr`; write the path"),
+            (vec![("/dev/../etc/x", target, NONE, "")], "is `/dev/../etc/x`; write a device"),
             (vec![("/dev/xvdb", "/a b", NONE, "")], "is `/a b`; write the path"),
             (vec![("/dev/xvdb", target, &[], "xfs -f")], "is `xfs -f`; write a type"),
             (

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::Place;
-use super::tree::{Field, Kind, Node};
+use super::tree::{Field, Kind, Node, Trail};
+use crate::quote::quote;
 
 /// Ignored content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub enum Loss {
         at: Place,
         /// Place of the key that counts.
         by: Place,
-        /// Dotted path of the key.
+        /// Dotted path of the key, as a quotation.
         path: String,
     },
     /// A document after the first one.
@@ -25,9 +26,12 @@ pub enum Loss {
     },
 }
 
+/// Maximum number of reported keys. One report is enough to refuse a document, and a person corrects them in turns.
+const REPORTED: usize = 64;
+
 /// Keeps the last of equal keys in each mapping. In JSON, an object that is repeated is merged over the earlier one.
 pub(super) fn keep_last(root: &mut Node, is_json: bool, losses: &mut Vec<Loss>) {
-    Pass { is_json, losses }.node(root, "");
+    Pass { is_json, losses }.node(root, &Trail::ROOT);
 }
 
 struct Pass<'a> {
@@ -36,24 +40,24 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    fn node(&mut self, node: &mut Node, path: &str) {
+    fn node(&mut self, node: &mut Node, trail: &Trail<'_>) {
         match &mut node.kind {
             Kind::Scalar(_) => {}
             Kind::List(items) => {
                 for (index, item) in items.iter_mut().enumerate() {
-                    self.node(item, &format!("{path}[{index}]"));
+                    self.node(item, &trail.item(index));
                 }
             }
-            Kind::Map(fields) => self.fields(fields, path),
+            Kind::Map(fields) => self.fields(fields, trail),
         }
     }
 
-    fn fields(&mut self, fields: &mut Vec<Field>, path: &str) {
+    fn fields(&mut self, fields: &mut Vec<Field>, trail: &Trail<'_>) {
         let mut kept: Vec<Field> = Vec::with_capacity(fields.len());
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
         for (key, value) in std::mem::take(fields) {
             match places.get(&key.text).and_then(|place| kept.get_mut(*place)) {
-                Some(earlier) => self.replace(earlier, (key, value), path),
+                Some(earlier) => self.replace(earlier, (key, value), trail),
                 None => {
                     places.insert(key.text.clone(), kept.len());
                     kept.push((key, value));
@@ -61,22 +65,21 @@ impl Pass<'_> {
             }
         }
         for (key, value) in &mut kept {
-            self.node(value, &below(path, &key.text));
+            self.node(value, &trail.field(&key.text));
         }
         *fields = kept;
     }
 
-    fn replace(&mut self, earlier: &mut Field, later: Field, path: &str) {
+    fn replace(&mut self, earlier: &mut Field, later: Field, trail: &Trail<'_>) {
         match (&mut earlier.1.kind, later.1.kind) {
             (Kind::Map(fields), Kind::Map(more)) if self.is_json => fields.extend(more),
             (_, kind) => {
-                self.losses.push(Loss::Key { at: earlier.0.at, by: later.0.at, path: below(path, &later.0.text) });
+                if self.losses.len() < REPORTED {
+                    let path = quote(&trail.field(&later.0.text).path());
+                    self.losses.push(Loss::Key { at: earlier.0.at, by: later.0.at, path });
+                }
                 *earlier = (later.0, Node { kind, ..later.1 });
             }
         }
     }
-}
-
-fn below(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }

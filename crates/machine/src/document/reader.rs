@@ -9,12 +9,18 @@ use granit_parser::{Event, Marker, Options, Parser, Span, StrInput, StructureSty
 use super::fields::Fields;
 use super::loss::{self, Loss};
 use super::scalar::Scalar;
-use super::tree::{Comment, Field, Key, Kind, Node};
+use super::tree::{Comment, Extent, Field, Key, Kind, Node};
 use super::{Fault, Place};
 
-/// Maximum number of nodes in a document, with those of aliases counted each time: far beyond user data of 16 KiB and any
-/// manifest, so that aliases cannot exhaust the memory. The parser limits the depth.
+/// Maximum number of nodes in a document, with those of anchors and aliases counted each time: far beyond user data of 16 KiB and any
+/// manifest, so that aliases cannot exhaust the memory.
 const LARGEST: usize = 200_000;
+/// Maximum number of bytes of names and scalars in all copies for anchors and aliases.
+const LARGEST_REPEATED: usize = 4 * 1024 * 1024;
+/// Maximum number of levels of lists and mappings, with those of aliases. Readers call themselves once for each level.
+const DEEPEST: usize = 100;
+/// Message of the parser for a text with more levels than it reads at all.
+const PARSER_LIMIT: &str = "recursion limit exceeded";
 
 /// Parses the single document of a text; an empty text is null. Further documents without content are permitted.
 pub(crate) fn read_single(text: &str) -> Result<Node, Fault> {
@@ -40,11 +46,20 @@ pub fn read_with_comments(text: &str) -> Result<(Node, Vec<Comment>), Fault> {
     Ok((root, reader.comments))
 }
 
+/// A value to which aliases refer, with its number of nodes, of bytes and of levels.
+struct Anchor {
+    node: Node,
+    extent: Extent,
+}
+
 struct Reader<'a> {
     events: Parser<'a, StrInput<'a>>,
     comments: Vec<Comment>,
-    anchors: BTreeMap<usize, Node>,
+    anchors: BTreeMap<usize, Anchor>,
+    /// Number of nodes so far, of bytes that aliases repeat, and of levels around the current node.
     nodes: usize,
+    repeated: usize,
+    depth: usize,
     /// `true` to keep each of several equal keys of a mapping, also those of merge keys, in their order.
     repeats: bool,
 }
@@ -54,7 +69,7 @@ impl<'a> Reader<'a> {
         let mut options = Options::default();
         options.set_emit_comments(with_comments);
         let events = Parser::new_from_str_with_options(text, options);
-        Self { events, comments: Vec::new(), anchors: BTreeMap::new(), nodes: 0, repeats: false }
+        Self { events, comments: Vec::new(), anchors: BTreeMap::new(), nodes: 0, repeated: 0, depth: 0, repeats: false }
     }
 
     /// Returns the only document with content; null without one.
@@ -109,6 +124,7 @@ impl<'a> Reader<'a> {
                     self.comments.push(Comment { line: place(span.start).line, text: text.into_owned() });
                 }
                 Some(Ok(found)) => return Ok(found),
+                Some(Err(error)) if error.info() == PARSER_LIMIT => return Err(too_deep(place(*error.marker()))),
                 Some(Err(error)) => return Err(Fault::new(place(*error.marker()), error.info())),
                 None => return Err(Fault::new(Place::default(), "the document breaks off")),
             }
@@ -124,11 +140,15 @@ impl<'a> Reader<'a> {
                 (Node { at, one_line: false, kind }, anchor)
             }
             Event::SequenceStart(style, anchor, _) => {
+                self.enter(1, at)?;
                 let (items, end) = self.list()?;
+                self.depth -= 1;
                 (Node { at, one_line: is_one_line(style, span, end), kind: Kind::List(items) }, anchor)
             }
             Event::MappingStart(style, anchor, _) => {
+                self.enter(1, at)?;
                 let (fields, end) = self.map()?;
+                self.depth -= 1;
                 (Node { at, one_line: is_one_line(style, span, end), kind: Kind::Map(fields) }, anchor)
             }
             Event::Alias(anchor) => return self.alias(anchor, at),
@@ -136,7 +156,9 @@ impl<'a> Reader<'a> {
         };
         self.count(1, at)?;
         if anchor != 0 {
-            self.anchors.insert(anchor, node.clone());
+            let extent = node.extent();
+            self.repeat(extent, at)?;
+            self.anchors.insert(anchor, Anchor { extent, node: node.clone() });
         }
         Ok(node)
     }
@@ -145,14 +167,29 @@ impl<'a> Reader<'a> {
         let Some(known) = self.anchors.get(&anchor) else {
             return Err(Fault::new(at, "recursive alias"));
         };
-        let size = known.size();
-        self.count(size, at)?;
-        Ok(self.anchors.get(&anchor).map_or_else(|| Node::null(at), |known| Node { at, ..known.clone() }))
+        let extent = known.extent;
+        self.enter(extent.depth, at)?;
+        self.depth -= extent.depth;
+        self.repeat(extent, at)?;
+        Ok(self.anchors.get(&anchor).map_or_else(|| Node::null(at), |known| Node { at, ..known.node.clone() }))
+    }
+
+    /// Adds levels around the next node.
+    fn enter(&mut self, levels: usize, at: Place) -> Result<(), Fault> {
+        self.depth += levels;
+        if self.depth > DEEPEST { Err(too_deep(at)) } else { Ok(()) }
+    }
+
+    /// Counts a copy of a value, for an alias or for its anchor.
+    fn repeat(&mut self, extent: Extent, at: Place) -> Result<(), Fault> {
+        self.count(extent.nodes, at)?;
+        self.repeated += extent.bytes;
+        if self.repeated > LARGEST_REPEATED { Err(too_large(at)) } else { Ok(()) }
     }
 
     fn count(&mut self, more: usize, at: Place) -> Result<(), Fault> {
         self.nodes += more;
-        if self.nodes > LARGEST { Err(Fault::new(at, "the document is too large with its aliases")) } else { Ok(()) }
+        if self.nodes > LARGEST { Err(too_large(at)) } else { Ok(()) }
     }
 
     /// Returns the elements of a list, and its end.
@@ -187,6 +224,14 @@ impl<'a> Reader<'a> {
             }
         }
     }
+}
+
+fn too_deep(at: Place) -> Fault {
+    Fault::new(at, format!("more than {DEEPEST} levels of lists and mappings, with its aliases; nest less deeply"))
+}
+
+fn too_large(at: Place) -> Fault {
+    Fault::new(at, "the document is too large with its aliases; shorten it, or write fewer aliases")
 }
 
 fn is_one_line(style: StructureStyle, begin: Span, end: Marker) -> bool {

@@ -97,11 +97,67 @@ impl Node {
         matches!(&self.kind, Kind::Scalar(scalar) if scalar.is_null())
     }
 
-    pub(super) fn size(&self) -> usize {
-        1 + match &self.kind {
-            Kind::Scalar(_) => 0,
-            Kind::List(items) => items.iter().map(Self::size).sum(),
-            Kind::Map(fields) => fields.iter().map(|(_, value)| value.size()).sum(),
+    pub(super) fn extent(&self) -> Extent {
+        let (inner, levels): (Vec<(usize, &Self)>, usize) = match &self.kind {
+            Kind::Scalar(scalar) => return Extent { nodes: 1, bytes: scalar.text.len(), depth: 0 },
+            Kind::List(items) => (items.iter().map(|item| (0, item)).collect(), 1),
+            Kind::Map(fields) => (fields.iter().map(|(key, value)| (key.text.len(), value)).collect(), 1),
+        };
+        inner.into_iter().fold(Extent { nodes: 1, bytes: 0, depth: levels }, |sum, (name, node)| {
+            let Extent { nodes, bytes, depth } = node.extent();
+            Extent { nodes: sum.nodes + nodes, bytes: sum.bytes + name + bytes, depth: sum.depth.max(depth + 1) }
+        })
+    }
+}
+
+/// Size of a value with all below it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    /// Number of values.
+    pub(super) nodes: usize,
+    /// Bytes of names and scalars.
+    pub(super) bytes: usize,
+    /// Levels of lists and mappings; 0 for a scalar.
+    pub(super) depth: usize,
+}
+
+/// Path of a value below its parents, without a copy of the path for each value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trail<'a> {
+    parent: Option<&'a Self>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step<'a> {
+    Root,
+    Field(&'a str),
+    Item(usize),
+}
+
+impl<'a> Trail<'a> {
+    /// Trail of the document itself.
+    pub(crate) const ROOT: Self = Self { parent: None, step: Step::Root };
+
+    pub(crate) fn field(&'a self, name: &'a str) -> Self {
+        Self { parent: Some(self), step: Step::Field(name) }
+    }
+
+    pub(crate) fn item(&'a self, index: usize) -> Self {
+        Self { parent: Some(self), step: Step::Item(index) }
+    }
+
+    /// Returns the dotted path, such as `spec.kubelet.flags[0]`; empty for the document.
+    pub(crate) fn path(&self) -> String {
+        let mut path = self.parent.map(Trail::path).unwrap_or_default();
+        match self.step {
+            Step::Root => {}
+            Step::Field(name) => {
+                path.push_str(if path.is_empty() { "" } else { "." });
+                path.push_str(name);
+            }
+            Step::Item(index) => path.push_str(&format!("[{index}]")),
         }
+        path
     }
 }

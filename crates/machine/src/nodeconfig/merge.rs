@@ -71,7 +71,7 @@ impl Kubelet {
 
 /// Merges one TOML text over another. Text that is not TOML is replaced; readers of documents reject such text before.
 fn merge_config(base: &mut String, later: String) {
-    match (base.parse::<Table>(), later.parse::<Table>()) {
+    match (tables::parse(base), tables::parse(&later)) {
         (Ok(mut merged), Ok(table)) if !base.is_empty() && !later.is_empty() => {
             merge_toml(&mut merged, table);
             *base = tables::pretty(&merged);

@@ -5,8 +5,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::{API_VERSION, DisabledMount, GROUP, KIND, NodeConfig, NodeConfigError};
-use crate::document::{self, Fault, Kind, Loss, Node, typed};
+use crate::document::{self, Fault, Key, Kind, Loss, Node, Trail, typed};
 use crate::quote::{problem, quote};
+use crate::tables;
 
 /// A parsed NodeConfig, with warnings.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,14 +51,16 @@ fn read(text: &str) -> Result<(NodeConfig, Vec<NodeConfigError>), NodeConfigErro
         document.at_mut(path).into_iter().for_each(Node::convert_numbers_like_go);
     }
     let config: NodeConfig = typed(&document)?;
-    let places = Place::all(&document);
-    check_toml(&config.spec.containerd.config, &places)?;
-    let mut ignored = unknown_fields(&places);
+    check_toml(&config.spec.containerd.config, &document)?;
+    let mut ignored = Vec::new();
+    unknown_fields(&document, &Trail::ROOT, &mut ignored);
     ignored.extend(unknown_mounts(&document));
     ignored.extend(losses.into_iter().map(NodeConfigError::from));
     Ok((config, ignored))
 }
 
+/// Maximum number of unknown fields that are reported.
+const REPORTED: usize = 64;
 /// Field with the version of the API.
 const FIELD: &str = "apiVersion";
 
@@ -131,13 +134,23 @@ impl From<Loss> for NodeConfigError {
     }
 }
 
-fn check_toml(text: &str, places: &[Place]) -> Result<(), NodeConfigError> {
+fn check_toml(text: &str, document: &Node) -> Result<(), NodeConfigError> {
     const FIELD: &str = "spec.containerd.config";
-    let Err(error) = text.parse::<toml::Table>() else { return Ok(()) };
-    let line = places.iter().find(|place| place.path == FIELD).map_or(1, |place| place.line);
+    let Err(error) = tables::parse(text) else { return Ok(()) };
+    let line = key_at(document, &["spec", "containerd", "config"]).map_or(1, |key| key.at.line);
     let start = error.span().map_or(0, |span| span.start);
     let inner_line = text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
     Err(NodeConfigError::NotToml { line, field: FIELD, inner_line, problem: problem(error.message()) })
+}
+
+/// Returns the key of a nested field.
+fn key_at<'a>(document: &'a Node, path: &[&str]) -> Option<&'a Key> {
+    let (last, parents) = path.split_last()?;
+    let parent = parents.iter().try_fold(document, |node, field| node.get(field))?;
+    match &parent.kind {
+        Kind::Map(fields) => fields.iter().map(|(key, _)| key).find(|key| key.text == *last),
+        _ => None,
+    }
 }
 
 #[derive(Deserialize)]
@@ -174,48 +187,6 @@ impl From<Fault> for NodeConfigError {
     }
 }
 
-/// Place of a field or an element.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
-    /// Dotted path, such as `spec.kubelet.flags[0]`; empty for the document.
-    path: String,
-    /// 1-based line.
-    line: u64,
-}
-
-impl Place {
-    /// Returns the places of all fields of a document, in order.
-    fn all(root: &Node) -> Vec<Self> {
-        let mut places = Vec::new();
-        collect(root, "", &mut places);
-        places
-    }
-}
-
-fn collect(node: &Node, path: &str, places: &mut Vec<Place>) {
-    match &node.kind {
-        Kind::Scalar(_) => {}
-        Kind::Map(fields) => {
-            let dot = if path.is_empty() { "" } else { "." };
-            for (key, value) in fields {
-                let path = format!("{path}{dot}{}", key.text);
-                collect(value, &path, added(places, &path, key.at));
-            }
-        }
-        Kind::List(items) => {
-            for (index, item) in items.iter().enumerate() {
-                let path = format!("{path}[{index}]");
-                collect(item, &path, added(places, &path, item.at));
-            }
-        }
-    }
-}
-
-fn added<'a>(places: &'a mut Vec<Place>, path: &str, at: document::Place) -> &'a mut Vec<Place> {
-    places.push(Place { path: path.to_owned(), line: at.line });
-    places
-}
-
 /// Returns the known fields below `path`; `None` if any field is permitted.
 fn known_fields(path: &str) -> Option<&'static [&'static str]> {
     Some(match path {
@@ -239,18 +210,26 @@ fn is_volume(path: &str) -> bool {
     path.strip_prefix("spec.instance.storage.volumes[").is_some_and(|rest| rest.ends_with(']') && !rest.contains('.'))
 }
 
-fn unknown_fields(places: &[Place]) -> Vec<NodeConfigError> {
-    let mut unknown = Vec::new();
-    for place in places.iter().filter(|place| !place.path.ends_with(']')) {
-        let (parent, name) = place.path.rsplit_once('.').unwrap_or(("", &place.path));
-        if let Some(known) = known_fields(parent)
-            && !known.contains(&name)
-        {
-            let (line, path) = (place.line, quote(&place.path));
-            unknown.push(NodeConfigError::UnknownField { line, path, hint: hint(name, known) });
+/// Adds an error for each unknown field. Only mappings with known fields are searched, which are few and have short paths.
+fn unknown_fields(node: &Node, trail: &Trail<'_>, unknown: &mut Vec<NodeConfigError>) {
+    match &node.kind {
+        Kind::Scalar(_) => {}
+        Kind::List(items) => {
+            items.iter().enumerate().for_each(|(index, item)| unknown_fields(item, &trail.item(index), unknown));
+        }
+        Kind::Map(fields) => {
+            let Some(known) = known_fields(&trail.path()) else { return };
+            for (key, value) in fields {
+                let trail = trail.field(&key.text);
+                if known.contains(&key.text.as_str()) {
+                    unknown_fields(value, &trail, unknown);
+                } else if unknown.len() < REPORTED {
+                    let (line, path) = (key.at.line, quote(&trail.path()));
+                    unknown.push(NodeConfigError::UnknownField { line, path, hint: hint(&key.text, known) });
+                }
+            }
         }
     }
-    unknown
 }
 
 /// Returns a hint with the similar known field if there is one, else with all known fields.

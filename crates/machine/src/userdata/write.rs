@@ -23,6 +23,10 @@ use crate::nodeconfig::labels;
 
 pub use error::{RenderError, Warning};
 
+/// Maximum size of a class's user data before it is parsed, in bytes. Comments and carriage returns that are left out count, so
+/// the limit is far above that of the document.
+const LONGEST_TEXT: usize = 4 * LIMIT;
+
 /// Settings for the instance of one NodeClaim, independent of the image family.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Bootstrap {
@@ -71,6 +75,10 @@ pub struct Document {
 /// # Errors
 /// Returns a [`RenderError`], also for a document larger than [`LIMIT`].
 pub fn render(family: AmiFamily, input: &Bootstrap) -> Result<Document, RenderError> {
+    let size = input.user_text().len();
+    if size > LONGEST_TEXT {
+        return Err(RenderError::TooLarge { size });
+    }
     if let Some(settings) = input.agent_settings() {
         agent::parse(settings).map_err(RenderError::Agent)?;
     }

@@ -9,6 +9,15 @@ use super::support::{chain, document, input, with};
 
 const NODE_CONFIG: &str = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n";
 
+/// Returns a document of tables in tables, whose keys have 11 dots each: the parser limits the two only separately.
+fn toml_levels(tables: usize) -> String {
+    format!(
+        "{}1{}",
+        format!("a{} = {{", ".a".repeat(11)).repeat(tables).replacen('a', "settings", 1),
+        "}".repeat(tables)
+    )
+}
+
 #[test]
 fn render_reports_field_and_fix_when_input_is_invalid() {
     use AmiFamily::{Al2, Al2023, Bottlerocket, Custom, Windows2022};
@@ -62,6 +71,22 @@ fn render_reports_field_and_fix_when_input_is_invalid() {
             "part 1 of spec.userData of the EC2NodeClass is a NodeConfig",
         ),
         (Al2023, with(&format!("{NODE_CONFIG}spec: [\n")), "invalid YAML or JSON; correct it: line 3"),
+        (
+            Al2023,
+            with(&format!("{NODE_CONFIG}spec: {}{}\n", "[".repeat(101), "]".repeat(101))),
+            "correct it: line 3, column 106: more than 100 levels of lists and mappings",
+        ),
+        (Bottlerocket, with(&toml_levels(10)), "line 1: invalid TOML: more than 100 levels of tables and lists"),
+        (
+            Bottlerocket,
+            with(&format!("[settings.'{}']\na = 1", "k".repeat(1100))),
+            "line 1: invalid TOML: a path of keys has more than 1024 bytes; write shorter keys",
+        ),
+        (
+            Bottlerocket,
+            with(&format!("# {}\n", long.repeat(4))),
+            "user data has 65543 bytes, the limit of EC2 is 16384",
+        ),
         (Windows2022, with("<powershell>\nWrite-Host 'hi'\n"), "close it, or remove both tags"),
         (Windows2022, with("Write-Host 'hi'\n</powershell>\n"), "has a second <powershell> tag"),
         (Windows2022, with("<powershell>a</powershell><powershell>b</powershell>"), "merge them"),

@@ -51,7 +51,7 @@ pub(super) fn render(input: &Bootstrap) -> Result<Document, RenderError> {
 /// Returns the user's settings; other tables are reported and omitted.
 fn user_settings(text: &str, warnings: &mut Vec<Warning>) -> Result<Table, RenderError> {
     let text = text.replace("\r\n", "\n");
-    let mut document: Table = text.parse().map_err(|error: toml::de::Error| {
+    let mut document: Table = tables::parse(&text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
         let line = text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
         RenderError::NotToml { line, problem: problem(error.message()) }
