@@ -16,7 +16,7 @@ GO = tests/steps/go-program
 .NOTPARALLEL:
 
 .PHONY: help demo test bare e2e amis linters lint soak pace bench fidelity fuzz day pictures peers peers-live conformance bless controlplane agent node \
-	nodeparts moto helm images packer release publish
+	nodeparts moto helm images packer release verify-release publish advisories
 
 help: ## Shows this list.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -151,6 +151,12 @@ images: prepare-images ## Builds container images with their bills of materials;
 
 release: prepare-release ## Makes everything that a release hands out, with sums; PARTS="charts agent cli images" for some of it (docs/release.md).
 	@images/release/build $(KERF_CACHE)/release $(PARTS)
+
+verify-release: prepare-verify-release ## Verifies what `make release` made; SUMS=SHA256 of its SHA256SUMS.
+	@images/release/verify $(KERF_CACHE)/release
+
+advisories: prepare-advisories ## Searches the lock files for known vulnerabilities; needs the network.
+	@tests/steps/advisories
 
 publish: prepare-publish ## Uploads what `make release` made to the forge, as a draft, by gh.
 	@images/release/publish $(KERF_CACHE)/release

@@ -5,7 +5,7 @@ packer {
   required_plugins {
     amazon = {
       source  = "github.com/hashicorp/amazon"
-      version = ">= 1.3.0"
+      version = "= 1.3.4"
     }
   }
 }
@@ -77,6 +77,16 @@ variable "source_name" {
   type        = string
   description = "Name of the image to begin with, with wildcards; Amazon's for the variables above if empty."
   default     = ""
+}
+
+variable "source_ami" {
+  type        = string
+  description = "Id of the image to begin with, for builds that can be repeated; the newest that matches if empty."
+  default     = ""
+  validation {
+    condition     = can(regex("^(ami-[0-9a-f]{8,17})?$", var.source_ami))
+    error_message = "The variable source_ami is the id of an image, such as ami-0123456789abcdef0."
+  }
 }
 
 variable "instance_type" {
@@ -163,6 +173,8 @@ source "amazon-ebs" "al2023" {
   kms_key_id          = var.kms_key_id
   imds_support        = "v2.0"
 
+  # With an id, the filter only confirms that the image is of the owner, the name and the architecture.
+  source_ami = var.source_ami == "" ? null : var.source_ami
   source_ami_filter {
     owners      = [var.source_owner]
     most_recent = true

@@ -6,7 +6,7 @@ packer {
   required_plugins {
     amazon = {
       source  = "github.com/hashicorp/amazon"
-      version = ">= 1.3.0"
+      version = "= 1.3.4"
     }
   }
 }
@@ -72,6 +72,16 @@ variable "source_owner" {
   type        = string
   description = "Account of the image to begin with. Amazon's own accounts differ in China and GovCloud; `amazon` means all of them."
   default     = "amazon"
+}
+
+variable "source_ami" {
+  type        = string
+  description = "Id of the image to begin with, for builds that can be repeated; the newest that matches if empty."
+  default     = ""
+  validation {
+    condition     = can(regex("^(ami-[0-9a-f]{8,17})?$", var.source_ami))
+    error_message = "The variable source_ami is the id of an image, such as ami-0123456789abcdef0."
+  }
 }
 
 variable "instance_type" {
@@ -144,6 +154,8 @@ source "amazon-ebs" "bottlerocket" {
     enabled = true
   END
 
+  # With an id, the filter only confirms that the image is of the owner, the name and the architecture.
+  source_ami = var.source_ami == "" ? null : var.source_ami
   source_ami_filter {
     owners      = [var.source_owner]
     most_recent = true

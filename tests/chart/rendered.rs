@@ -47,6 +47,26 @@ fn chart_passes_lint_and_renders_the_same_with_both_helms() -> Result<()> {
     Ok(())
 }
 
+/// Headroom is bought past a ResourceQuota, so the role of every namespace's owner includes it only on request.
+#[test]
+fn chart_aggregates_capacity_buffers_only_on_request() -> Result<()> {
+    let rows: [(&[&str], bool); 2] = [(&[], false), (&["--set=kerf.capacityBuffers.aggregateToAdmin=true"], true)];
+    for (given, expected) in rows {
+        let objects = render(Version::Four, &[&super::LEAST[..], given].concat())?;
+        let mut aggregated = BTreeSet::new();
+        for (_, role) in by_name(&objects)?.into_iter().filter(|((kind, _), _)| kind == "ClusterRole") {
+            if role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-admin"] == "true" {
+                let rules = role["rules"].as_array().context("a role without rules")?;
+                let resources = rules.iter().flat_map(|rule| rule["resources"].as_array().into_iter().flatten());
+                aggregated.extend(resources.filter_map(Value::as_str).map(str::to_owned));
+            }
+        }
+        ensure!(aggregated.contains("nodepools"), "{given:?}: {aggregated:?}");
+        ensure!(aggregated.contains("capacitybuffers") == expected, "{given:?}: {aggregated:?}");
+    }
+    Ok(())
+}
+
 /// Control planes of tests and demo read the chart's RBAC from a file, so that they need no Helm.
 #[test]
 fn rights_of_control_planes_match_rbac_of_the_chart() -> Result<()> {

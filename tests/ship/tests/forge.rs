@@ -1,11 +1,11 @@
-//! Tests of the CI workflow. Its steps are Makefile targets that run on any machine. Actions of others are pinned to a commit,
-//! and only the job that uploads has write permission.
+//! Tests of the CI workflow. Its steps are Makefile targets that run on any machine. Actions of others are pinned to a
+//! commit, and only the job that uploads has write permission. That job compiles nothing.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use ship::root;
 
 const DEFINITION: &str = ".github/workflows/ci.yaml";
@@ -65,7 +65,7 @@ fn ci_step_runs_an_existing_make_target() {
             asked.extend(command.split(' ').nth(1).map(str::to_owned));
         }
     }
-    for verb in ["lint", "test", "demo", "e2e", "soak", "fuzz", "day", "fidelity", "release", "publish"] {
+    for verb in ["lint", "test", "demo", "e2e", "soak", "fuzz", "day", "fidelity", "release", "publish", "advisories"] {
         assert!(asked.contains(verb), "no job runs `make {verb}`");
     }
     for wrong in ["make tset", "make test && true", "cargo test", "make release TAG=$(id)"] {
@@ -73,29 +73,69 @@ fn ci_step_runs_an_existing_make_target() {
     }
 }
 
+/// Actions that a job may use beside the checkout.
+const ACTIONS: [(&str, &[&str]); 2] = [
+    ("release", &["actions/upload-artifact"]),
+    ("publish", &["actions/download-artifact", "actions/attest-build-provenance"]),
+];
+
 #[test]
 fn ci_pins_actions_to_a_commit() {
-    let used: Vec<String> = steps().iter().filter_map(|(_, step)| step["uses"].as_str()).map(str::to_owned).collect();
-    assert_eq!(used.len(), jobs().len(), "each job checks out, and takes nothing else");
-    for action in used {
-        let commit = action.strip_prefix("actions/checkout@").unwrap();
+    let mut used: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (job, step) in steps() {
+        let Some(action) = step["uses"].as_str() else { continue };
+        let (name, commit) = action.split_once('@').unwrap();
         assert!(commit.len() == 40 && commit.chars().all(|letter| letter.is_ascii_hexdigit()), "{action}");
+        used.entry(job).or_default().push(name.to_owned());
+    }
+    for job in jobs().keys() {
+        let more = ACTIONS.iter().find(|(name, _)| name == job).map_or(&[][..], |(_, more)| more);
+        let expected: Vec<&str> = ["actions/checkout"].iter().chain(more).copied().collect();
+        assert_eq!(used[job], expected, "{job}");
     }
 }
 
 #[test]
-fn ci_grants_write_only_to_the_release_job() {
-    assert_eq!(definition()["permissions"], serde_json::json!({"contents": "read"}));
+fn ci_grants_write_only_to_the_publish_job() {
+    assert_eq!(definition()["permissions"], json!({"contents": "read"}));
     for (name, job) in jobs() {
-        let own = (name == "release").then(|| serde_json::json!({"contents": "write"}));
-        assert_eq!(job.get("permissions"), own.as_ref(), "{name}");
+        let expected = match name.as_str() {
+            "publish" => Some(json!({"attestations": "write", "contents": "write", "id-token": "write"})),
+            "release" => Some(json!({"contents": "read"})),
+            _ => None,
+        };
+        assert_eq!(job.get("permissions"), expected.as_ref(), "{name}");
     }
     for (job, step) in steps() {
         let token = step["env"]["GH_TOKEN"].is_string();
         assert_eq!(token, step["run"] == "make publish", "{job}: the token is for the step that uploads");
-        assert!(
-            step["uses"].is_null() || step["with"]["persist-credentials"] == false,
-            "{job} leaves a token lying about"
-        );
+        let checks_out = step["uses"].as_str().is_some_and(|action| action.starts_with("actions/checkout@"));
+        assert!(!checks_out || step["with"]["persist-credentials"] == false, "{job} keeps the token of its checkout");
     }
+}
+
+/// The job that may write takes the files of the build by their checksum, before it attests or uploads any of them.
+#[test]
+fn ci_publish_verifies_files_before_it_attests_them() {
+    let jobs = jobs();
+    assert_eq!(jobs["publish"]["needs"], "release");
+    assert_eq!(jobs["release"]["outputs"]["sums"], "${{ steps.build.outputs.sums }}");
+    let steps = jobs["publish"]["steps"].as_array().unwrap();
+    let position = |text: &str| {
+        let named =
+            |step: &Value| [&step["run"], &step["uses"]].iter().any(|it| it.as_str().unwrap_or("").contains(text));
+        steps.iter().position(named).unwrap()
+    };
+    let verify = position("make verify-release");
+    assert!(position("download-artifact") < verify && verify < position("attest-build-provenance"));
+    assert!(position("attest-build-provenance") < position("make publish"));
+    for step in [verify, position("make publish")] {
+        assert_eq!(steps[step]["env"]["SUMS"], "${{ needs.release.outputs.sums }}");
+    }
+}
+
+#[test]
+fn ci_searches_advisories_on_a_schedule() {
+    let scheduled = |name: &str| jobs()[name]["if"].as_str().is_some_and(|when| when.contains("'schedule'"));
+    assert!(scheduled("advisories") && scheduled("night"));
 }

@@ -18,7 +18,9 @@ const MACHINE: usize = 18;
 const MACHINES: [(&str, u8); 2] = [("amd64", 62), ("arm64", 183)];
 
 fn build(name: &str, program: &Path, architecture: &str, folder: &Path) -> Outcome {
-    run(Command::new(root().join("images/build")).arg(name).arg(program).arg(architecture).arg(folder))
+    let own_bundle = [("SSL_CERT_FILE", "/dev/null")];
+    let command = root().join("images/build");
+    run(Command::new(command).arg(name).arg(program).arg(architecture).arg(folder).envs(own_bundle))
 }
 
 /// Built and unpacked image.
@@ -160,8 +162,22 @@ fn controller(architecture: &str) -> Image {
     let image = checked("controller", architecture, &files, &["aws-sdk-ec2", "kube", "planner"]);
     assert_eq!(image.config["config"]["User"], "65532:65532");
     let authorities = fs::read_to_string(image.unpacked().join(AUTHORITIES)).unwrap();
-    assert!(authorities.matches("BEGIN CERTIFICATE").count() > 50, "whoever signs AWS's endpoints is among them");
+    let bundle = fs::read_to_string(root().join("images/controller/ca-certificates.crt")).unwrap();
+    assert!(authorities == bundle, "the bundle is not the one of the tree");
     image
+}
+
+/// The bundle is the one of the tree, whatever the build machine trusts.
+#[test]
+fn ca_bundle_has_its_checksum_and_only_certificates() {
+    let folder = root().join("images/controller");
+    let check = "cd \"$1\" && sha256sum --check --strict ca-certificates.crt.sha256";
+    ran(Command::new("bash").args(["-c", check, "check"]).arg(&folder));
+    let bundle = fs::read_to_string(folder.join("ca-certificates.crt")).unwrap();
+    assert!(bundle.contains("# Amazon Root CA 1\n") && !bundle.contains("PRIVATE"));
+    assert_eq!(bundle.matches("BEGIN CERTIFICATE").count(), bundle.matches("END CERTIFICATE").count());
+    let build = fs::read_to_string(root().join("images/build")).unwrap();
+    assert!(!build.contains("/etc/ssl") && !build.contains("SSL_CERT_FILE"), "the build reads the machine's bundle");
 }
 
 #[test]

@@ -33,13 +33,12 @@ const PROGRAMS: [&str; 13] = [
     "rustup",
 ];
 /// Files that targets need.
-const FILES: [&str; 6] = [
+const FILES: [&str; 5] = [
     "usr/lib/systemd/system/dbus.service",
     "usr/include/stdio.h",
     "usr/lib/systemd/systemd",
     "usr/lib/cni/loopback",
     "usr/aarch64-linux-gnu/include/stdio.h",
-    "etc/ssl/certs/ca-certificates.crt",
 ];
 
 /// Targets that mount file systems.

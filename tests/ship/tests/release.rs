@@ -97,8 +97,13 @@ impl Forge {
     }
 
     fn publish(&self) -> Outcome {
+        self.publish_with(&[])
+    }
+
+    fn publish_with(&self, variables: &[(&str, &str)]) -> Outcome {
         let path = format!("{}:{}", self.folder.path().display(), std::env::var("PATH").unwrap());
-        run(Command::new(root().join("images/release/publish")).arg(self.folder.path()).env("PATH", path))
+        let publish = root().join("images/release/publish");
+        run(Command::new(publish).arg(self.folder.path()).env("PATH", path).envs(variables.iter().copied()))
     }
 }
 
@@ -125,6 +130,20 @@ fn publish_fails_when_a_checksum_does_not_match() {
     fs::remove_file(forge.made("SHA256SUMS")).unwrap();
     let Outcome { well, output } = forge.publish();
     assert!(!well && output.contains("run `make release` first"), "{output}");
+}
+
+/// A job that may write must not take files of another build, nor files beside those that the build has listed.
+#[test]
+fn publish_fails_when_files_are_not_those_of_the_build() {
+    let forge = Forge::new();
+    let sums = ran(Command::new("sha256sum").arg(forge.made("SHA256SUMS")));
+    let Outcome { well, output } = forge.publish_with(&[("SUMS", sums.split(' ').next().unwrap())]);
+    assert!(well, "{output}");
+    let Outcome { well, output } = forge.publish_with(&[("SUMS", &"0".repeat(64))]);
+    assert!(!well && output.contains("is not the one of the build"), "{output}");
+    fs::write(forge.made("kerf-linux-amd64"), "not listed").unwrap();
+    let Outcome { well, output } = forge.publish();
+    assert!(!well && output.contains("files that SHA256SUMS does not list"), "{output}");
 }
 
 /// Returns the names and contents of a release's files.
