@@ -58,17 +58,17 @@ fn read_node(node: &Node, claim: &NodeClaim) -> Option<NodeReading> {
     let memory = node.status.capacity.get(quantity::MEMORY)?.amount(quantity::MEMORY).ok()?;
     let amount = |name: &&str| Some(((*name).to_owned(), node.status.allocatable.get(*name)?.amount(name).ok()?));
     let allocatable = MEASURED.iter().filter_map(amount).collect();
-    (memory > 0).then_some(NodeReading { memory: Some(memory), allocatable, ..origin(node, claim)? })
+    (memory > 0).then_some(NodeReading { memory: Some(memory), allocatable, ..origin(claim)? })
 }
 
 /// Returns the number of volumes that the EBS CSI driver reports.
 fn read_volumes(index: &Index, node: &Node, claim: &NodeClaim) -> Option<NodeReading> {
     let limit = index.csi_nodes.get(node.metadata.name.as_deref()?)?.limit(EBS_DRIVER)?;
-    Some(NodeReading { volumes: Some(i64::from(limit)), ..origin(node, claim)? })
+    Some(NodeReading { volumes: Some(i64::from(limit)), ..origin(claim)? })
 }
 
 /// Returns a reading without amounts. A node whose resources a NodeOverlay changed has other kubelet settings than its class.
-fn origin(node: &Node, claim: &NodeClaim) -> Option<NodeReading> {
+fn origin(claim: &NodeClaim) -> Option<NodeReading> {
     let annotation = |meta: &ObjectMeta, key: &str| meta.annotations.as_ref().and_then(|all| all.get(key)).cloned();
     let overlaid = annotation(&claim.metadata, annotation::CAPACITY_OVERLAY_APPLIED).is_some();
     let image = claim.status.as_ref()?.image_id.clone();
@@ -76,7 +76,8 @@ fn origin(node: &Node, claim: &NodeClaim) -> Option<NodeReading> {
     (!image.is_empty()).then_some(NodeReading {
         class: claim.spec.node_class_ref.name.clone(),
         class_hash: hash.filter(|_| !overlaid),
-        instance_type: node.label(label::INSTANCE_TYPE)?.to_owned(),
+        // A node may write its own label.
+        instance_type: claim.metadata.labels.as_ref()?.get(label::INSTANCE_TYPE)?.clone(),
         image,
         ..NodeReading::default()
     })

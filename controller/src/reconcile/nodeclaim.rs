@@ -234,6 +234,13 @@ struct Interruption {
     kind: NoticeKind,
 }
 
+impl Interruption {
+    /// Returns the deadline, if it is valid.
+    fn moment(&self) -> Option<Timestamp> {
+        self.deadline.as_ref()?.parse().ok()
+    }
+}
+
 /// Returns the notice. The agent's condition takes precedence: the agent reads the deadline on the instance itself.
 fn interruption(view: &NodeClaimView) -> Option<Interruption> {
     agents_word(view).or_else(|| {
@@ -271,7 +278,7 @@ fn kind_of_reason(reason: &str) -> NoticeKind {
 fn give_up_interrupted(view: &NodeClaimView, interruption: &Interruption) -> NodeClaimDecision {
     let claim = &view.claim;
     let mut steps = Vec::new();
-    if let Some(deadline) = interruption.deadline.as_ref().filter(|deadline| tightens(claim, deadline)) {
+    if let Some(deadline) = shorter_deadline(claim, interruption, view.now) {
         let annotations = json!({api::annotation::TERMINATION_TIMESTAMP: deadline});
         steps.push(Operation::Patch(target(claim), json!({"metadata": {"annotations": annotations}})));
     }
@@ -283,9 +290,10 @@ fn give_up_interrupted(view: &NodeClaimView, interruption: &Interruption) -> Nod
             objects.map(|object| Operation::Note(Event::warning(object, kind.event(), kind.sentence().to_owned()))),
         );
     }
-    let message = match &interruption.deadline {
-        Some(deadline) => format!("instance terminates at {deadline} ({})", interruption.reason),
-        None => format!("instance terminates ({})", interruption.reason),
+    let message = match (&interruption.deadline, interruption.moment()) {
+        (Some(_), Some(deadline)) => format!("instance terminates at {deadline} ({})", interruption.reason),
+        (Some(_), None) => format!("instance terminates ({}); ignored its invalid deadline", interruption.reason),
+        (None, _) => format!("instance terminates ({})", interruption.reason),
     };
     steps.push(Operation::Note(Event::warning(
         ObjectReference::to(claim.as_ref()),
@@ -301,13 +309,13 @@ fn give_up_interrupted(view: &NodeClaimView, interruption: &Interruption) -> Nod
     NodeClaimDecision { steps, disrupted: Some(kind.as_str()), short, ..NodeClaimDecision::default() }
 }
 
-/// Reports whether `deadline` is earlier than the deadline of the NodeClaim, or the NodeClaim has no valid one.
-fn tightens(claim: &NodeClaim, deadline: &str) -> bool {
-    let moment = |text: &str| text.parse::<Timestamp>().ok();
-    let annotations = claim.metadata.annotations.as_ref();
-    let carried =
-        annotations.and_then(|all| all.get(api::annotation::TERMINATION_TIMESTAMP)).and_then(|text| moment(text));
-    carried.is_none_or(|carried| moment(deadline).is_some_and(|deadline| deadline < carried))
+/// Returns the deadline of an interruption if it is valid and earlier than that of the NodeClaim. The node writes the deadline, so
+/// it can shorten the termination grace period and never extend it.
+fn shorter_deadline(claim: &NodeClaim, interruption: &Interruption, now: Timestamp) -> Option<Timestamp> {
+    let by_grace = deletion::grace_end(claim, now);
+    let deadline = interruption.moment()?;
+    let deadline = by_grace.map_or(deadline, |end| end.min(deadline));
+    deletion::termination_time(claim).is_none_or(|carried| deadline < carried).then_some(deadline)
 }
 
 /// Returns the spot offering of the NodeClaim's instance: where EC2 interrupts instances, it has no capacity.

@@ -21,13 +21,17 @@ fn index(node: serde_json::Value, claim: serde_json::Value) -> Index {
 
 fn registered() -> serde_json::Value {
     json!({
-        "metadata": {"labels": {"karpenter.sh/registered": "true", "node.kubernetes.io/instance-type": "m5.large"}},
+        // The label of a node is no source of its type, because the node may write it.
+        "metadata": {"labels": {"karpenter.sh/registered": "true", "node.kubernetes.io/instance-type": "p5.48xlarge"}},
         "status": {"capacity": {"memory": "7772Mi"}},
     })
 }
 
 fn launched() -> serde_json::Value {
-    json!({"status": {"providerID": PROVIDER_ID, "imageID": "ami-1"}})
+    json!({
+        "metadata": {"labels": {"node.kubernetes.io/instance-type": "m5.large"}},
+        "status": {"providerID": PROVIDER_ID, "imageID": "ami-1"},
+    })
 }
 
 #[test]
@@ -54,7 +58,7 @@ fn unread_skips_nodes_when_a_field_is_missing() {
         ("not registered", json!({"metadata": {"labels": {"karpenter.sh/registered": null}}}), json!({})),
         ("no memory", json!({"status": {"capacity": null}}), json!({})),
         ("of no size", json!({"status": {"capacity": {"memory": "0"}}}), json!({})),
-        ("no type", json!({"metadata": {"labels": {"node.kubernetes.io/instance-type": null}}}), json!({})),
+        ("no type", json!({}), json!({"metadata": {"labels": {"node.kubernetes.io/instance-type": null}}})),
         ("no image", json!({}), json!({"status": {"imageID": ""}})),
         ("no claim", json!({}), json!({"status": {"providerID": "aws:///us-west-2a/i-2"}})),
     ];

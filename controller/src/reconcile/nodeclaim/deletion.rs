@@ -50,15 +50,22 @@ pub(super) fn decide(view: &NodeClaimView) -> NodeClaimDecision {
     decision
 }
 
-/// Returns the deadline that the termination grace period requires, while the NodeClaim does not have it yet.
+/// Returns the deadline that the termination grace period requires, while the NodeClaim has none, an invalid or a later one.
 fn missing_deadline(claim: &NodeClaim) -> Option<Timestamp> {
-    let annotations = claim.metadata.annotations.as_ref();
-    if annotations.is_some_and(|all| all.contains_key(annotation::TERMINATION_TIMESTAMP)) {
-        return None;
-    }
+    let end = grace_end(claim, claim.metadata.deletion_timestamp.as_ref()?.0)?;
+    termination_time(claim).is_none_or(|carried| carried > end).then_some(end)
+}
+
+/// Returns the end of the termination grace period that begins at `start`; `None` without a valid one.
+pub(super) fn grace_end(claim: &NodeClaim, start: Timestamp) -> Option<Timestamp> {
     let grace = claim.spec.termination_grace_period.as_ref()?.seconds().ok()??;
-    let deleted = claim.metadata.deletion_timestamp.as_ref()?.0;
-    deleted.checked_add(SignedDuration::from_secs(grace)).ok()
+    start.checked_add(SignedDuration::from_secs(grace)).ok()
+}
+
+/// Returns the time at which every pod must be gone, if the NodeClaim carries a valid one.
+pub(super) fn termination_time(claim: &NodeClaim) -> Option<Timestamp> {
+    let annotations = claim.metadata.annotations.as_ref()?;
+    annotations.get(annotation::TERMINATION_TIMESTAMP)?.parse().ok()
 }
 
 fn end_instance(view: &NodeClaimView, decision: &mut NodeClaimDecision) {

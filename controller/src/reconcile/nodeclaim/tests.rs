@@ -18,6 +18,8 @@ use crate::state::class_readiness::ClassReadiness;
 use crate::write::writer::Operation;
 
 /// Returns the view of the NodeClaim this many seconds after its creation.
+const TERMINATION: &str = "karpenter.sh/nodeclaim-termination-timestamp";
+
 fn claim_view(change: &Value, nodes: &[Value], seconds: i64) -> NodeClaimView {
     NodeClaimView {
         claim: claim(change),
@@ -530,6 +532,43 @@ fn deletion_writes_the_deadline_first() {
     assert_eq!(words(&decision.steps), ["patch claim default-1", "event TerminationGracePeriodExpiring"]);
     let annotations = &body(&decision.steps)["metadata"]["annotations"];
     assert_eq!(annotations["karpenter.sh/nodeclaim-termination-timestamp"], at(360).to_string());
+}
+
+/// A node writes the deadline of its own interruption. A lie shortens its termination grace period at most.
+#[test]
+fn decide_ignores_deadlines_that_a_node_invents() {
+    let graceful = json!({"spec": {"terminationGracePeriod": "5m"}});
+    let rows = [
+        (json!({}), "tomorrow", None),
+        (graceful.clone(), "tomorrow", None),
+        (graceful.clone(), "2036-03-01T12:00:00Z", Some(at(360))),
+        (graceful, "2026-03-01T12:02:00Z", Some(at(120))),
+    ];
+    for (spec, deadline, expected) in rows {
+        let node = json!({
+            "metadata": {"annotations": {"kerf.sh/interruption-deadline": deadline}},
+            "status": {"conditions": [{"type": condition::INTERRUPTED, "status": "True", "reason": "SpotInterruption"}]},
+        });
+        let decision = decide(&claim_view(&merged(&[registered("True"), spec]), &[node], 60));
+        let written = words(&decision.steps).first().is_some_and(|first| first == "patch claim default-1");
+        let written = written.then(|| body(&decision.steps)["metadata"]["annotations"][TERMINATION].clone());
+        assert_eq!(written, expected.map(|at| json!(at.to_string())), "{deadline}");
+    }
+}
+
+#[test]
+fn deletion_replaces_deadlines_that_end_after_the_grace_period() {
+    for (carried, expected) in [("tomorrow", true), ("2036-03-01T12:00:00Z", true), ("2026-03-01T12:02:00Z", false)] {
+        let graceful = json!({
+            "metadata": {"annotations": {TERMINATION: carried}}, "spec": {"terminationGracePeriod": "5m"},
+        });
+        let decision = removal(&graceful, &[json!({})], InstanceState::Unknown);
+        let is_patched = words(&decision.steps).first().is_some_and(|first| first == "patch claim default-1");
+        assert_eq!(is_patched, expected, "{carried}");
+        if is_patched {
+            assert_eq!(body(&decision.steps)["metadata"]["annotations"][TERMINATION], at(360).to_string());
+        }
+    }
 }
 
 #[test]
