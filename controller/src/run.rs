@@ -83,7 +83,7 @@ pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
     let probes = Probes::new(&settings, &cluster, &metrics, &leading);
     let known_market = Arc::clone(&probes.offerings);
     serve_admin(&settings, probes, &mut tasks).await?;
-    serve_debug(&settings, &cluster, &mut tasks).await?;
+    serve_debug(&settings, &cluster, &mut tasks).await;
     watch_all(&clients.general, &cluster, settings.gates, &mut tasks);
     tasks.spawn(events::send(clients.general.clone(), outgoing).instrument(span::task("events")));
 
@@ -450,15 +450,21 @@ async fn serve_admin(settings: &Settings, probes: Probes, tasks: &mut JoinSet<()
     Ok(())
 }
 
-async fn serve_debug(settings: &Settings, cluster: &Arc<Cluster>, tasks: &mut JoinSet<()>) -> anyhow::Result<()> {
-    let Some(port) = settings.debug_port else { return Ok(()) };
-    let address = (Ipv4Addr::LOCALHOST, port).into();
-    let listener = daemon::admin::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
-    let pages = Arc::new(DebugPages(Arc::clone(cluster)));
-    tasks.spawn(async move {
-        daemon::admin::serve_pages(listener, pages).await;
-    });
-    Ok(())
+/// Serves the debug pages. Without them the controller works: another process of a host network may have the port.
+async fn serve_debug(settings: &Settings, cluster: &Arc<Cluster>, tasks: &mut JoinSet<()>) {
+    let Some(port) = settings.debug_port else { return };
+    match daemon::admin::bind((Ipv4Addr::LOCALHOST, port).into()).await {
+        Ok(listener) => {
+            let pages = Arc::new(DebugPages(Arc::clone(cluster)));
+            tasks.spawn(async move {
+                daemon::admin::serve_pages(listener, pages).await;
+            });
+        }
+        Err(error) => {
+            let error = daemon::error::chain(&error);
+            tracing::warn!(port, error = error.as_str(), "no snapshots of failed plans: cannot listen on the debug port");
+        }
+    }
 }
 
 #[cfg(test)]

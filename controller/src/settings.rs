@@ -85,7 +85,7 @@ pub struct Args {
     #[arg(long, env = "HEALTH_PROBE_PORT", default_value_t = 8081)]
     health_probe_port: u16,
     /// Port of the debug pages on loopback: snapshots of plans that failed. 0 disables them.
-    #[arg(long, env = "DEBUG_PORT", default_value_t = 0)]
+    #[arg(long, env = "DEBUG_PORT", default_value_t = 8082)]
     debug_port: u16,
     /// Address of the ports for metrics and probes.
     #[arg(long, env = "LISTEN_ADDRESS", default_value = "0.0.0.0")]

@@ -81,6 +81,7 @@ pub fn command(control_plane: &ControlPlane, aws: Aws<'_>, ports: Ports) -> Resu
         .env("AWS_EC2_METADATA_DISABLED", "true")
         .env("LISTEN_ADDRESS", Ipv4Addr::LOCALHOST.to_string())
         .env("METRICS_PORT", ports.metrics.to_string())
-        .env("HEALTH_PROBE_PORT", ports.probes.to_string());
+        .env("HEALTH_PROBE_PORT", ports.probes.to_string())
+        .env("DEBUG_PORT", "0");
     Ok(command)
 }

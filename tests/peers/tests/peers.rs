@@ -34,5 +34,5 @@ fn quick_writes_a_value_for_every_measure() {
     assert!(disruption.iter().all(|it| it["ours"].as_f64().unwrap() > 0.0), "{disruption:?}");
     let page = fs::read_to_string(folder.join("performance.md")).unwrap();
     assert!(page.starts_with("# Performance\n") && page.contains("| diverse-1000 |"), "{page}");
-    assert!(page.contains("| Kerf, a tenth may go |"), "{page}");
+    assert!(page.contains("| Kerf, budget 10 % |"), "{page}");
 }
