@@ -462,7 +462,11 @@ async fn serve_debug(settings: &Settings, cluster: &Arc<Cluster>, tasks: &mut Jo
         }
         Err(error) => {
             let error = daemon::error::chain(&error);
-            tracing::warn!(port, error = error.as_str(), "no snapshots of failed plans: cannot listen on the debug port");
+            tracing::warn!(
+                port,
+                error = error.as_str(),
+                "no snapshots of failed plans: cannot listen on the debug port"
+            );
         }
     }
 }

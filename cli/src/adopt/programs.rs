@@ -9,7 +9,7 @@ use super::{is_of, named, text};
 const LEADER_LEASE: &str = "karpenter-leader-election";
 
 /// Variables that the controller reads; a test compares them with its settings.
-const SUPPORTED_VARIABLES: [&str; 42] = [
+const SUPPORTED_VARIABLES: [&str; 43] = [
     "AMI_REFRESH_INTERVAL",
     "AWS_ENDPOINT_URL",
     "AWS_REGION",
@@ -20,6 +20,7 @@ const SUPPORTED_VARIABLES: [&str; 42] = [
     "CLUSTER_ENDPOINT",
     "CLUSTER_NAME",
     "CPU_REQUESTS",
+    "DEBUG_PORT",
     "DISABLE_CLUSTER_STATE_OBSERVABILITY",
     "DISABLE_CONTROLLER_WARMUP",
     "DISABLE_DRY_RUN",
