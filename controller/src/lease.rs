@@ -90,7 +90,7 @@ impl Candidate {
     }
 
     /// Waits until this replica leads, and renews the lease until it is lost. Leadership counts from the start of the request
-    /// that renewed the lease, because other replicas may see the renewal at once.
+    /// that renewed the lease, because other replicas may see the renewal from then on.
     pub async fn lead(&mut self, leading: &Leading, acquired: impl FnOnce()) {
         let mut end = self.acquire().await + RENEW_DEADLINE;
         leading.extend(end);

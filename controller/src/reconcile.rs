@@ -284,13 +284,14 @@ impl Reconciler {
     /// Completes the view by live data: the state of the instance, and the pods of the node. Before the termination of an instance
     /// only a live list proves that the node has no pods, and a stale watch does not report that pods have left.
     async fn ask_live(&self, view: &mut node::NodeView, drain: &mut Drain) -> Result<(), WriteError> {
-        if !self.cluster.view_ages.are_current(view.now) {
+        let is_stale = !self.cluster.view_ages.are_current(view.now);
+        if is_stale {
             view.pods = self.live_pods(view.node.name()).await?;
         }
         if node::asks(view, drain) {
             view.instance = self.instance(Some(view.node.spec.provider_id.as_str())).await?;
         }
-        if node::ends_instance(view, drain) {
+        if !is_stale && node::ends_instance(view, drain) {
             view.pods = self.live_pods(view.node.name()).await?;
         }
         Ok(())

@@ -205,6 +205,12 @@ fn uids<const N: usize>(uids: [&str; N]) -> Result<Vec<String>, Option<u16>> {
     Ok(uids.map(str::to_owned).to_vec())
 }
 
+/// Waits until the agent has listed its pods and watches them.
+async fn watch_of_pods(api: &Api) {
+    let watching = || (api.requests(&Method::GET, "/api/v1/pods").len() >= 2).then_some(());
+    crate::api::until("the watch", watching).await;
+}
+
 #[tokio::test]
 async fn follow_lists_then_watches_and_skips_malformed_objects() {
     let api = Api::start().await;
@@ -212,8 +218,7 @@ async fn follow_lists_then_watches_and_skips_malformed_objects() {
     let (sender, mut events) = mpsc::channel(8);
     tokio::spawn(follow(client(&api), Watched::pods_of("n"), sender));
     assert_eq!(next(&mut events).await, uids(["a"]));
-    let watching = || (api.requests(&Method::GET, "/api/v1/pods").len() >= 2).then_some(());
-    crate::api::until("the watch", watching).await;
+    watch_of_pods(&api).await;
     api.send_event("/api/v1/pods", &json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "77"}}}));
     let broken = json!({"metadata": {"name": "bad", "uid": "x"}, "spec": {"terminationGracePeriodSeconds": "soon"}});
     api.send_event("/api/v1/pods", &json!({"type": "ADDED", "object": broken}));
@@ -229,8 +234,7 @@ async fn follow_lists_again_when_version_is_too_old() {
     let (sender, mut events) = mpsc::channel(8);
     tokio::spawn(follow(client(&api), Watched::pods_of("n"), sender));
     assert_eq!(next(&mut events).await, uids(["a"]));
-    let watching = || (api.requests(&Method::GET, "/api/v1/pods").len() >= 2).then_some(());
-    crate::api::until("the watch", watching).await;
+    watch_of_pods(&api).await;
     api.state().pods.clear();
     let gone = json!({"kind": "Status", "code": 410, "message": "too old resource version"});
     api.send_event("/api/v1/pods", &json!({"type": "ERROR", "object": gone}));
@@ -266,8 +270,7 @@ async fn node_and_follow_report_responses_that_are_too_long() {
     let (sender, mut events) = mpsc::channel(8);
     tokio::spawn(follow(client(&api), Watched::pods_of("n"), sender));
     assert_eq!(next(&mut events).await, uids(["a"]));
-    let watching = || (api.requests(&Method::GET, "/api/v1/pods").len() >= 2).then_some(());
-    crate::api::until("the watch", watching).await;
+    watch_of_pods(&api).await;
     api.send_event("/api/v1/pods", &json!({"type": "ADDED", "object": of_size(9)}));
     let waited = tokio::time::timeout(crate::api::PATIENCE, events.recv()).await.expect("news in time");
     assert!(

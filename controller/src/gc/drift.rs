@@ -45,6 +45,7 @@ pub struct DriftDetection;
 impl PeriodicTask for DriftDetection {
     const NAME: &'static str = "drift detection";
     const FIRST_PAUSE: Duration = EVERY;
+    const REMOVES: bool = false;
 
     async fn run(&mut self, context: &TaskContext) -> Result<Duration, CloudError> {
         let TaskContext { cluster, offerings, writer, .. } = context;

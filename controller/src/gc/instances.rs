@@ -41,6 +41,7 @@ impl Default for GarbageCollection {
 impl PeriodicTask for GarbageCollection {
     const NAME: &'static str = "garbage collection";
     const FIRST_PAUSE: Duration = EARLY;
+    const REMOVES: bool = true;
 
     async fn run(&mut self, context: &TaskContext) -> Result<Duration, CloudError> {
         let TaskContext { cluster, offerings, writer, .. } = context;

@@ -34,7 +34,7 @@ pub trait PeriodicTask: Send {
     /// Pause before the first run.
     const FIRST_PAUSE: Duration;
     /// True if the task removes something, so that it waits while the view of the cluster is stale.
-    const REMOVES: bool = true;
+    const REMOVES: bool;
 
     /// Runs once, and returns the pause before the next run. After an error the pause stays the same.
     fn run(&mut self, context: &TaskContext) -> impl Future<Output = Result<Duration, CloudError>> + Send;

@@ -24,6 +24,7 @@ pub struct ProfileCollection {
 impl PeriodicTask for ProfileCollection {
     const NAME: &'static str = "collection of instance profiles";
     const FIRST_PAUSE: Duration = EVERY;
+    const REMOVES: bool = true;
 
     async fn run(&mut self, context: &TaskContext) -> Result<Duration, CloudError> {
         let TaskContext { cluster, offerings, writer, .. } = context;

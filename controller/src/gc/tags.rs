@@ -55,6 +55,7 @@ struct TagResult {
 impl PeriodicTask for Tagging {
     const NAME: &'static str = "tagging";
     const FIRST_PAUSE: Duration = EVERY;
+    const REMOVES: bool = false;
 
     async fn run(&mut self, context: &TaskContext) -> Result<Duration, CloudError> {
         let TaskContext { cluster, offerings, writer, .. } = context;

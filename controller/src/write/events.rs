@@ -270,7 +270,7 @@ fn silence(reason: &str) -> Duration {
 /// Limit for the events of a reason.
 #[derive(Clone, Copy)]
 struct Crowd {
-    /// Number of events that may be sent at once.
+    /// Number of events in a burst.
     burst: u32,
     /// Time after which one more may be sent.
     pause: Duration,

@@ -129,7 +129,7 @@ async fn refuse_watches(mut stream: TcpStream, refused: Arc<AtomicUsize>, grante
     }
 }
 
-/// The index is complete, but nobody confirms it: RBAC allows `list` and not `watch`.
+/// The index is complete, but no watch confirms it: RBAC allows `list` and not `watch`.
 #[tokio::test]
 async fn watch_ages_while_the_api_server_refuses_it() {
     let (refused, granted) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
