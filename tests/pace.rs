@@ -142,7 +142,11 @@ async fn claims_are_launched_within_ec2_rate_limits() {
     let claims: usize = full.unwrap_or(80);
     let unlike: Vec<Vec<&str>> = requested_types().into_iter().take(claims).map(|types| types.to_vec()).collect();
     assert_eq!(unlike.len(), claims, "there are not so many wishes");
-    for (what, requested_types, fleets) in [("unlike", &unlike, claims), ("like", &vec![TYPES.to_vec(); claims], 1)] {
+    // A NodeClaim that changes while its token is written joins a later fleet, so equal ones may need a few.
+    let like = vec![TYPES.to_vec(); claims];
+    for (what, requested_types, fleets) in
+        [("unlike", &unlike, claims..=claims), ("like", &like, 1..=claims.div_ceil(20))]
+    {
         let run = launch(requested_types).await;
         println!(
             "{claims} {what} claims: {:.1} s, the limits allow {:.1} s for {} changes, {} of them CreateFleet; {} refused",
@@ -152,7 +156,7 @@ async fn claims_are_launched_within_ec2_rate_limits() {
             run.fleets,
             run.refused
         );
-        assert_eq!(run.fleets, fleets, "{what}");
+        assert!(fleets.contains(&run.fleets), "{} fleets for {what} claims, not {fleets:?}", run.fleets);
         assert!(run.changes - run.fleets <= 10, "{} launch templates", run.changes - run.fleets);
         assert!(run.refused * 20 <= run.changes + 20, "EC2 refused {} calls", run.refused);
         // With a short bound, the work of the machine itself would dominate the measurement.
