@@ -17,7 +17,7 @@ const STALE: SignedDuration = SignedDuration::from_mins(3);
 pub struct Notices {
     pending: Mutex<BTreeMap<String, Pending>>,
     impaired: Mutex<Option<Impaired>>,
-    /// Set once AWS has refused the request for status checks.
+    /// True while AWS refuses the request for status checks.
     are_status_checks_disabled: AtomicBool,
 }
 
@@ -69,9 +69,9 @@ impl Notices {
         *self.checks() = Some(Impaired { since, checked_at });
     }
 
-    /// Records that status checks are not requested any more.
-    pub fn disable_status_checks(&self) {
-        self.are_status_checks_disabled.store(true, Ordering::Relaxed);
+    /// Records whether AWS allows the request for status checks. Returns true if that has changed.
+    pub fn enable_status_checks(&self, enabled: bool) -> bool {
+        self.are_status_checks_disabled.swap(!enabled, Ordering::Relaxed) == enabled
     }
 
     /// Reports whether status checks are requested.

@@ -18,6 +18,9 @@ use crate::state::index::Index;
 /// Interval between requests.
 const PERIOD: Duration = Duration::from_secs(60);
 
+/// Interval between requests that AWS does not allow. An administrator may allow them at any time.
+const UNAUTHORIZED_PAUSE: Duration = Duration::from_secs(15 * 60);
+
 /// Duration after which a failed check alone removes an instance.
 const LASTING: SignedDuration = SignedDuration::from_secs(120);
 
@@ -96,30 +99,32 @@ fn ailments(status: &InstanceStatus, due: bool, now: Timestamp) -> Vec<NoticeKin
     rows.into_iter().filter(|(_, holds)| *holds).map(|(kind, _)| kind).collect()
 }
 
-/// Requests status checks forever, unless AWS does not allow them.
+/// Requests status checks forever, more rarely while AWS does not allow them.
 pub async fn watch_for_ever(
     cluster: Arc<Cluster>,
     offerings: Arc<Offerings>,
     notices: Arc<Notices>,
     metrics: Arc<Metrics>,
 ) {
-    let mut counted = BTreeSet::new();
+    let (mut counted, mut pause) = (BTreeSet::new(), PERIOD);
     loop {
-        tokio::time::sleep(PERIOD).await;
+        tokio::time::sleep(pause).await;
         if !cluster.read(Index::is_synced) {
             continue;
         }
         let statuses = match offerings.cloud().instance_statuses().await {
             Ok(statuses) => statuses,
             Err(error) if error.kind == Failure::Unauthorized => {
-                let error = daemon::error::chain(&error);
-                tracing::error!(
-                    error = error.as_str(),
-                    cure = "allow ec2:DescribeInstanceStatus and restart",
-                    "instance status checks are disabled: ec2:DescribeInstanceStatus is not allowed"
-                );
-                notices.disable_status_checks();
-                return;
+                if notices.enable_status_checks(false) {
+                    let error = daemon::error::chain(&error);
+                    tracing::error!(
+                        error = error.as_str(),
+                        cure = "allow ec2:DescribeInstanceStatus",
+                        "no instance status checks, retrying every 15 minutes"
+                    );
+                }
+                pause = UNAUTHORIZED_PAUSE;
+                continue;
             }
             Err(error) => {
                 let error = daemon::error::chain(&error);
@@ -127,6 +132,10 @@ pub async fn watch_for_ever(
                 continue;
             }
         };
+        if notices.enable_status_checks(true) {
+            tracing::info!("instance status checks are allowed again");
+        }
+        pause = PERIOD;
         let now = cluster.now();
         notices.record_status_checks(impaired(&statuses), now);
         let found = cluster.read(|index| find(&statuses, index, now));
