@@ -18,7 +18,7 @@ pub mod work;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::objects::Pod;
+use api::objects::{Node, Pod};
 use api::status::Conditioned;
 use api::{condition, reason};
 use cloud::batcher::DescribeBatcher;
@@ -438,8 +438,11 @@ fn pool_uid(claim: &api::NodeClaim) -> Option<String> {
 
 fn claim_view(index: &Index, name: &str, now: Timestamp) -> Option<nodeclaim::NodeClaimView> {
     let claim = Arc::clone(index.claims.get(name)?);
-    let nodes: Vec<_> = index.nodes_of(claim.provider_id().unwrap_or_default()).into_iter().cloned().collect();
+    let id = claim.provider_id().unwrap_or_default();
+    let nodes: Vec<_> = index.nodes_of(id).into_iter().cloned().collect();
+    let is_other = |node: &&Arc<Node>| nodes.iter().all(|own| own.name() != node.name());
     Some(nodeclaim::NodeClaimView {
+        other_nodes: index.all_nodes_of(id).into_iter().filter(is_other).cloned().collect(),
         last_pod_event: nodes.first().and_then(|node| index.last_pod_event(node.name())),
         gates: gate_limit(index, &claim, now),
         class: ClassReadiness::from_index(index, &claim.spec.node_class_ref.name),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use api::objects::{EBS_DRIVER, Node};
 use api::{NodeClaim, annotation, label, quantity};
-use cloud::types::{MEASURED, MeasurementUpdate, Measurements, NodeReading};
+use cloud::types::{MEASURED, MeasurementUpdate, Measurements, NodeReading, node_number};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
@@ -76,6 +76,7 @@ fn origin(claim: &NodeClaim) -> Option<NodeReading> {
     (!image.is_empty()).then_some(NodeReading {
         class: claim.spec.node_class_ref.name.clone(),
         class_hash: hash.filter(|_| !overlaid),
+        node: node_number(claim.provider_id().unwrap_or_default()),
         // A node may write its own label.
         instance_type: claim.metadata.labels.as_ref()?.get(label::INSTANCE_TYPE)?.clone(),
         image,

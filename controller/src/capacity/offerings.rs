@@ -221,15 +221,17 @@ impl Offerings {
     }
 
     /// Stores a reading of a node. Returns `None` while the EC2NodeClass of the node is not resolved, so its images are
-    /// unknown.
+    /// unknown. Memory that no kernel leaves of EC2's amount is ignored.
     pub fn learn_node(&self, reading: &NodeReading, now: Timestamp) -> Option<MeasurementUpdate> {
         let mut state = self.state();
-        let OfferingsState { classes, measured, .. } = &mut *state;
+        let OfferingsState { classes, measured, infos, .. } = &mut *state;
         let class = classes.get(&reading.class)?;
         if !class.resolved.images.iter().any(|known| known.image.id == reading.image) {
             return Some(MeasurementUpdate::Nothing);
         }
-        let news = measured.learn(class.node_settings(), reading, now);
+        let mut reading = reading.clone();
+        reading.memory = reading.memory.filter(|memory| is_plausible(*memory, &reading.instance_type, infos));
+        let news = measured.learn(class.node_settings(), &reading, now);
         if news == MeasurementUpdate::Changed {
             state.renew();
         }
@@ -488,6 +490,13 @@ pub fn is_overlaid(claim: &NodeClaim) -> bool {
     [annotation::PRICE_OVERLAY_APPLIED, annotation::CAPACITY_OVERLAY_APPLIED]
         .iter()
         .any(|key| annotations.is_some_and(|all| all.contains_key(*key)))
+}
+
+/// Reports whether a node of the type can have this memory in bytes: 85 to 100 % of EC2's amount.
+fn is_plausible(memory: i64, instance_type: &str, infos: &[InstanceTypeInfo]) -> bool {
+    let info = infos.iter().find(|info| info.name == instance_type);
+    let listed = info.and_then(|info| i64::try_from(info.memory_mib << 20).ok());
+    listed.is_some_and(|listed| memory <= listed && memory >= listed / 100 * 85)
 }
 
 #[cfg(test)]

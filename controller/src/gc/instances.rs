@@ -108,7 +108,7 @@ pub fn decide(
             continue;
         }
         steps.push(Operation::Terminate(instance.id.clone()));
-        for node in index.nodes_of(&id) {
+        for node in index.all_nodes_of(&id) {
             steps.push(Operation::Delete(
                 Target::Node(node.name().to_owned()),
                 node.metadata.uid.clone().unwrap_or_default(),

@@ -58,6 +58,8 @@ pub struct NodeClaimView {
     pub nodes: Vec<Arc<Node>>,
     /// Pending pods that are nominated to the NodeClaim's node.
     pub expected: Vec<Arc<Pod>>,
+    /// Other Nodes that carry the provider id of the NodeClaim. They have no effect on it.
+    pub other_nodes: Vec<Arc<Node>>,
     /// State of the instance in EC2; read only for NodeClaims that are being deleted.
     pub instance: InstanceState,
     /// Time at which a pod last arrived on the node or left it.
@@ -176,6 +178,9 @@ pub fn decide(view: &NodeClaimView) -> NodeClaimDecision {
     } else if let Some(node) = view.nodes.first() {
         nominated_pods::annotate(view, node, &mut decision);
     }
+    if view.claim.is_true(condition::REGISTERED) {
+        decision.steps.extend(view.other_nodes.iter().map(|node| report_conflict(node, &claim)));
+    }
     if timeouts::give_up(view, &claim, &mut decision) {
         return decision;
     }
@@ -184,6 +189,12 @@ pub fn decide(view: &NodeClaimView) -> NodeClaimDecision {
     drift::follow_pool(&mut claim, view.pool.as_deref(), view.now);
     write_status(view, &claim, &mut decision);
     decision
+}
+
+fn report_conflict(node: &Arc<Node>, claim: &NodeClaim) -> Operation {
+    let own = claim.status.as_ref().map_or("", |status| status.node_name.as_str());
+    let message = format!("node {own} registered for the instance of this provider id; this node has no effect on it");
+    Operation::Note(Event::warning(ObjectReference::to(node.as_ref()), reason::PROVIDER_ID_CONFLICT, message))
 }
 
 /// Deletes a NodeClaim whose EC2NodeClass cannot launch. With a token, EC2 may have launched an instance already.

@@ -20,7 +20,8 @@ use api::objects::{
     VolumeAttachment,
 };
 use api::usage::Usage;
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, Requirement};
+use api::status::Conditioned as _;
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, Requirement, condition};
 use jiff::Timestamp;
 
 pub use table::{Key, Table, key_of};
@@ -244,10 +245,35 @@ impl Index {
         keys.filter_map(|key| Some(self.volume_claims.get(&key)?.spec.volume_name.as_str()))
     }
 
-    /// Returns the nodes with this provider id.
+    /// Returns the nodes of the instance with this provider id. A Node can claim any provider id, so after registration only the
+    /// Node that registered counts, and before a Node with the name of the instance takes precedence.
     #[must_use]
     pub fn nodes_of(&self, provider_id: &str) -> Vec<&Arc<Node>> {
+        let all = self.all_nodes_of(provider_id);
+        let named = |name: &str| all.iter().copied().filter(|node| node.name() == name).collect::<Vec<_>>();
+        if let Some(name) = self.registered_name(provider_id) {
+            return named(name);
+        }
+        let of_instance = named(provider_id.rsplit('/').next().unwrap_or_default());
+        if of_instance.is_empty() { all } else { of_instance }
+    }
+
+    /// Returns all nodes that carry this provider id.
+    #[must_use]
+    pub fn all_nodes_of(&self, provider_id: &str) -> Vec<&Arc<Node>> {
         self.nodes_by_provider.keys(provider_id).filter_map(|key| self.nodes.get(key)).collect()
+    }
+
+    /// Returns the name of the Node that registered for the NodeClaim with this provider id.
+    fn registered_name(&self, provider_id: &str) -> Option<&str> {
+        let claim = self.single_claim(provider_id).filter(|claim| claim.is_true(condition::REGISTERED))?;
+        Some(claim.status.as_ref()?.node_name.as_str()).filter(|name| !name.is_empty())
+    }
+
+    fn single_claim(&self, provider_id: &str) -> Option<&Arc<NodeClaim>> {
+        let mut claims = self.claims_by_provider.keys(provider_id);
+        let claim = claims.next()?;
+        claims.next().is_none().then(|| self.claims.get(claim)).flatten()
     }
 
     /// Returns the utilization of the node: its NodeUsage, if that is of the node's own instance and not stale.
@@ -258,12 +284,11 @@ impl Index {
         (*usage.instance == *instance && usage.is_current(now)).then_some(usage)
     }
 
-    /// Returns the NodeClaim with the node's provider id, if there is exactly one.
+    /// Returns the NodeClaim with the node's provider id, if there is exactly one and no other Node registered for it.
     #[must_use]
     pub fn claim_of(&self, node: &Node) -> Option<&Arc<NodeClaim>> {
-        let mut claims = self.claims_by_provider.keys(&node.spec.provider_id);
-        let claim = claims.next()?;
-        claims.next().is_none().then(|| self.claims.get(claim)).flatten()
+        let id = node.spec.provider_id.as_str();
+        self.single_claim(id).filter(|_| self.registered_name(id).is_none_or(|name| name == node.name()))
     }
 
     /// Returns the NodeClaim of an instance, by instance id.
@@ -306,6 +331,9 @@ impl Index {
         self.pod_events.get(node).copied()
     }
 }
+
+#[cfg(test)]
+mod instance_nodes;
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@ use cloud::fake::FakeCloud;
 use jiff::Timestamp;
 use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, Resources};
 
-use super::{FleetAnswer, MeasurementUpdate, NodeReading, Scope, Token, drop_reserved};
+use super::{FleetAnswer, InstanceTypeInfo, MeasurementUpdate, NodeReading, Scope, Token, drop_reserved, is_plausible};
 use crate::fixture;
 
 /// A shortage marks one offering as unavailable, without a call.
@@ -29,7 +29,18 @@ async fn end_launch_marks_one_offering_unavailable_without_a_call() {
     assert_eq!(fake.log().len(), calls);
 }
 
-/// The class promises more disk space and volumes than its first node has: the next plan promises what nodes have, and no pod
+#[test]
+fn is_plausible_permits_85_to_100_percent_of_the_listed_memory() {
+    let info = InstanceTypeInfo { name: "m5.large".to_owned(), memory_mib: 8192, ..InstanceTypeInfo::default() };
+    let infos = [info];
+    let rows = [(6963, false), (6964, true), (7772, true), (8192, true), (8193, false), (1, false)];
+    for (mebibytes, expected) in rows {
+        assert_eq!(is_plausible(mebibytes << 20, "m5.large", &infos), expected, "{mebibytes} MiB");
+    }
+    assert!(!is_plausible(7772 << 20, "p5.48xlarge", &infos), "an unknown type");
+}
+
+/// The class promises more disk space and volumes than its nodes have: the next plan promises what nodes have, and no pod
 /// buys nodes for ever.
 #[tokio::test]
 async fn learn_node_lowers_the_promises_of_its_class() {
@@ -55,7 +66,9 @@ async fn learn_node_lowers_the_promises_of_its_class() {
     assert_eq!(learn(&reading), Some(MeasurementUpdate::Nothing));
     assert_eq!(promised(), before);
     let reading = NodeReading { class_hash: Some(offerings.class_hash(&class)), ..reading };
-    assert_eq!(learn(&reading), Some(MeasurementUpdate::Changed));
+    assert_eq!(learn(&reading), Some(MeasurementUpdate::Renewed));
+    assert_eq!(promised(), before, "one node alone is not believed");
+    assert_eq!(learn(&NodeReading { node: 1, ..reading }), Some(MeasurementUpdate::Changed));
     let after = promised();
     let amount = |kind: &InstanceType, name| kind.allocatable.get(name);
     assert_eq!((amount(&after, Resources::EPHEMERAL_STORAGE), amount(&after, Resources::CPU)), (1 << 30, 1000));

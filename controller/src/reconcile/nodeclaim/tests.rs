@@ -22,6 +22,7 @@ const TERMINATION: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 
 fn claim_view(change: &Value, nodes: &[Value], seconds: i64) -> NodeClaimView {
     NodeClaimView {
+        other_nodes: Vec::new(),
         claim: claim(change),
         pool: None,
         nodes: nodes.iter().map(node).collect(),
@@ -569,6 +570,15 @@ fn deletion_replaces_deadlines_that_end_after_the_grace_period() {
             assert_eq!(body(&decision.steps)["metadata"]["annotations"][TERMINATION], at(360).to_string());
         }
     }
+}
+
+#[test]
+fn decide_reports_other_nodes_that_claim_the_instance() {
+    let mut view = claim_view(&registered("True"), &[json!({})], 60);
+    view.other_nodes = vec![node(&json!({"metadata": {"name": "a-node"}}))];
+    assert_eq!(words(&decide(&view).steps), ["event ProviderIDConflict"]);
+    view.claim = claim(&launched());
+    assert!(!words(&decide(&view).steps).contains(&"event ProviderIDConflict".to_owned()), "nothing registered yet");
 }
 
 #[test]

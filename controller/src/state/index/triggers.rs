@@ -289,7 +289,7 @@ impl Indexed for NodeClaim {
             let pool = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::NODEPOOL));
             all.work.extend(pool.map(|pool| WorkItem::Pool(pool.clone())));
             let id = claim.provider_id().unwrap_or_default();
-            all.work.extend(index.nodes_of(id).into_iter().map(|node| WorkItem::Node(key_of(node.as_ref()))));
+            all.work.extend(index.all_nodes_of(id).into_iter().map(|node| WorkItem::Node(key_of(node.as_ref()))));
             all.work.extend(index.move_of(claim).map(|id| WorkItem::Move(id.to_owned())));
         }
         if let Some(claim) = after.filter(|claim| !claim.is_true(condition::LAUNCHED)) {

@@ -244,6 +244,8 @@ pub const CAPACITY_RESERVATION_INSTANCE_INTERRUPTED: &str = "CapacityReservation
 pub const TERMINATING_ON_INTERRUPTION: &str = "TerminatingOnInterruption";
 /// Event: an object of a watch could not be parsed and was skipped.
 pub const MALFORMED_OBJECT: &str = "MalformedObject";
+/// Event on a Node: another Node registered for the instance of its provider id, so that this one has no effect.
+pub const PROVIDER_ID_CONFLICT: &str = "ProviderIDConflict";
 /// Event on any object: its reconcile panicked and is retried.
 pub const INTERNAL_ERROR: &str = "InternalError";
 /// NodePool: a budget or an annotation is invalid.

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 pub const BELIEVED: SignedDuration = SignedDuration::from_hours(60 * 24);
 /// Minimum age at which an equal reading renews an old one. The delay avoids writes while many nodes of a type start.
 const RENEWED: SignedDuration = SignedDuration::from_hours(24);
-/// Maximum number of readings, the newest. The JSON has about 600 KB; a ConfigMap holds 1 MiB.
-const MOST: usize = 10_000;
+/// Maximum number of amounts, the newest. The JSON has about 700 KB; a ConfigMap holds 1 MiB.
+const MOST: usize = 6_000;
 /// Allocatable resources that kubelet computes itself. Device plugins report the others, some time after the node.
 pub const MEASURED: [&str; 4] = [Resources::CPU, Resources::MEMORY, Resources::EPHEMERAL_STORAGE, Resources::PODS];
 /// Name of the number of EBS volumes among the readings.
@@ -22,17 +22,32 @@ const VOLUMES: &str = "volumes";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Measurements {
-    sets: BTreeMap<String, BTreeMap<String, Reading>>,
+    sets: BTreeMap<String, BTreeMap<String, Readings>>,
 }
 
-/// The smallest amount that a node of the type reported.
+/// The two smallest amounts that different nodes of the type reported.
+///
+/// The larger of both counts: pods can run with a low amount, but not with a high one, and one node that lies must not take its
+/// type away from the whole cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Readings {
+    #[serde(flatten)]
+    smallest: Reading,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    second: Option<Reading>,
+}
+
+/// The amount that one node reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Reading {
     /// Amount in the planner's unit.
     #[serde(alias = "memory")]
     amount: i64,
     /// Time in seconds since 1970.
     at: i64,
+    /// Number of the node.
+    #[serde(default)]
+    node: u32,
 }
 
 /// Amounts that one node reported.
@@ -42,6 +57,8 @@ pub struct NodeReading {
     pub class: String,
     /// Hash of the EC2NodeClass that the node was launched with; `None` if its settings are not those of the class alone.
     pub class_hash: Option<String>,
+    /// Number of the node, from [`node_number`].
+    pub node: u32,
     /// Instance type.
     pub instance_type: String,
     /// Image that the node runs.
@@ -85,6 +102,13 @@ pub enum MeasurementUpdate {
     Changed,
 }
 
+/// Returns a short number of a node from its provider id: the end of the instance id.
+#[must_use]
+pub fn node_number(provider_id: &str) -> u32 {
+    let start = provider_id.len().saturating_sub(8);
+    provider_id.get(start..).and_then(|end| u32::from_str_radix(end, 16).ok()).unwrap_or_default()
+}
+
 /// Returns the images of an EC2NodeClass as one key. A different set of images starts from the estimate.
 #[must_use]
 pub fn image_set<'a>(ids: impl IntoIterator<Item = &'a str>) -> String {
@@ -112,27 +136,29 @@ impl Measurements {
             amounts.extend(measured.map(|(name, amount)| (settings.key(name), amount)));
             amounts.extend(reading.volumes.map(|volumes| (settings.key(VOLUMES), volumes)));
         }
-        let learn = |(set, amount): (String, i64)| self.learn_amount(&set, &reading.instance_type, amount, now);
+        let learn = |(set, amount): (String, i64)| {
+            let found = Reading { amount, at: now.as_second(), node: reading.node };
+            self.learn_amount(&set, &reading.instance_type, found, now)
+        };
         let news = amounts.into_iter().map(learn).max().unwrap_or(MeasurementUpdate::Nothing);
         self.shrink();
         news
     }
 
-    /// Records one amount. The smallest reading counts: pods can run with a low estimate, but not with a high one.
-    fn learn_amount(&mut self, set: &str, instance_type: &str, amount: i64, now: Timestamp) -> MeasurementUpdate {
-        if amount <= 0 {
+    /// Records one amount.
+    fn learn_amount(&mut self, set: &str, instance_type: &str, found: Reading, now: Timestamp) -> MeasurementUpdate {
+        if found.amount <= 0 {
             return MeasurementUpdate::Nothing;
         }
         let set = self.sets.entry(set.to_owned()).or_default();
-        let held = set.get(instance_type).filter(|reading| reading.is_believed(now)).copied();
-        let news = match held {
-            Some(held) if amount > held.amount => return MeasurementUpdate::Nothing,
-            Some(held) if amount == held.amount && held.age(now) < RENEWED => return MeasurementUpdate::Nothing,
-            Some(held) if amount == held.amount => MeasurementUpdate::Renewed,
-            _ => MeasurementUpdate::Changed,
-        };
-        set.insert(instance_type.to_owned(), Reading { amount, at: now.as_second() });
-        news
+        let held = set.get(instance_type).copied();
+        let learned = Readings::new(held, found, now);
+        let amount = |readings: Option<Readings>| readings.and_then(|readings| readings.amount(now));
+        if held.is_some_and(|held| held.is_like(&learned, now)) {
+            return MeasurementUpdate::Nothing;
+        }
+        set.insert(instance_type.to_owned(), learned);
+        if amount(held) == amount(Some(learned)) { MeasurementUpdate::Renewed } else { MeasurementUpdate::Changed }
     }
 
     /// Returns the amounts by instance type, for nodes with these settings.
@@ -155,15 +181,15 @@ impl Measurements {
 
     fn believed(&self, set: &str, now: Timestamp) -> impl Iterator<Item = (&str, i64)> {
         let set = self.sets.get(set).into_iter().flatten();
-        set.filter(move |(_, reading)| reading.is_believed(now)).map(|(name, reading)| (name.as_str(), reading.amount))
+        set.filter_map(move |(name, readings)| Some((name.as_str(), readings.amount(now)?)))
     }
 
     /// Deletes expired readings.
     pub fn expire(&mut self, now: Timestamp) {
-        self.retain(|reading| reading.is_believed(now));
+        self.retain(|readings| readings.newest() > now.as_second() - BELIEVED.as_secs());
     }
 
-    /// Returns the number of readings.
+    /// Returns the number of amounts.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sets.values().map(BTreeMap::len).sum()
@@ -195,15 +221,48 @@ impl Measurements {
         if self.len() <= MOST {
             return;
         }
-        let mut times: Vec<i64> = self.sets.values().flat_map(BTreeMap::values).map(|reading| reading.at).collect();
+        let mut times: Vec<i64> = self.sets.values().flat_map(BTreeMap::values).map(Readings::newest).collect();
         times.sort_unstable_by(|a, b| b.cmp(a));
         let oldest = times.get(MOST).copied().unwrap_or_default();
-        self.retain(|reading| reading.at > oldest);
+        self.retain(|readings| readings.newest() > oldest);
     }
 
-    fn retain(&mut self, keep: impl Fn(&Reading) -> bool) {
-        self.sets.values_mut().for_each(|set| set.retain(|_, reading| keep(reading)));
+    fn retain(&mut self, keep: impl Fn(&Readings) -> bool) {
+        self.sets.values_mut().for_each(|set| set.retain(|_, readings| keep(readings)));
         self.sets.retain(|_, set| !set.is_empty());
+    }
+}
+
+impl Readings {
+    /// Returns the two smallest believed readings of different nodes among these. A node replaces its own reading.
+    fn new(held: Option<Self>, found: Reading, now: Timestamp) -> Self {
+        let held = held.into_iter().flat_map(|held| [Some(held.smallest), held.second]).flatten();
+        let others = held.filter(|reading| reading.node != found.node && reading.is_believed(now));
+        let mut all: Vec<Reading> = others.chain([found]).collect();
+        all.sort_unstable();
+        Self { smallest: all[0], second: all.get(1).copied() }
+    }
+
+    /// Returns the amount that counts; `None` until two nodes have reported one.
+    fn amount(&self, now: Timestamp) -> Option<i64> {
+        let second = self.second.filter(|reading| reading.is_believed(now))?;
+        self.smallest.is_believed(now).then_some(second.amount)
+    }
+
+    /// Reports whether the other readings have the same nodes and amounts, and are not worth a write.
+    fn is_like(&self, other: &Self, now: Timestamp) -> bool {
+        let like = |one: Reading, other: Reading| {
+            (one.amount, one.node) == (other.amount, other.node) && one.age(now) < RENEWED
+        };
+        like(self.smallest, other.smallest)
+            && match (self.second, other.second) {
+                (Some(one), Some(other)) => like(one, other),
+                (one, other) => one.is_none() && other.is_none(),
+            }
+    }
+
+    fn newest(&self) -> i64 {
+        self.second.map_or(self.smallest.at, |second| second.at.max(self.smallest.at))
     }
 }
 
@@ -231,16 +290,13 @@ mod tests {
         NodeSettings { images, class_hash: "1" }
     }
 
-    fn learn(
-        all: &mut Measurements,
-        images: &str,
-        instance_type: &str,
-        memory: i64,
-        at: Timestamp,
-    ) -> MeasurementUpdate {
-        let reading =
-            NodeReading { instance_type: instance_type.to_owned(), memory: Some(memory), ..NodeReading::default() };
-        all.learn(settings(images), &reading, at)
+    /// Memory that a node of m5.large reports, in `ami-1`.
+    fn reading(node: u32, memory: i64) -> NodeReading {
+        NodeReading { node, instance_type: "m5.large".to_owned(), memory: Some(memory), ..NodeReading::default() }
+    }
+
+    fn learn(all: &mut Measurements, node: u32, memory: i64, at: Timestamp) -> MeasurementUpdate {
+        all.learn(settings("ami-1"), &reading(node, memory), at)
     }
 
     fn known(all: &Measurements, at: Timestamp) -> Option<i64> {
@@ -248,32 +304,40 @@ mod tests {
     }
 
     #[test]
-    fn learn_keeps_the_smallest_reading_for_sixty_days() {
+    fn learn_takes_the_second_smallest_reading_of_two_nodes() {
         let mut memory = Measurements::default();
-        assert_eq!(learn(&mut memory, "ami-1", "m5.large", 100, NOW), MeasurementUpdate::Changed);
-        assert_eq!(
-            learn(&mut memory, "ami-1", "m5.large", 101, NOW),
-            MeasurementUpdate::Nothing,
-            "a higher one does not replace"
-        );
-        assert_eq!(learn(&mut memory, "ami-1", "m5.large", 90, later(1)), MeasurementUpdate::Changed);
-        assert_eq!(learn(&mut memory, "ami-1", "m5.large", 90, later(2)), MeasurementUpdate::Nothing);
-        assert_eq!(learn(&mut memory, "ami-1", "m5.large", 90, later(26)), MeasurementUpdate::Renewed);
-        assert_eq!(
-            learn(&mut memory, "ami-1", "m5.large", 0, later(26)),
-            MeasurementUpdate::Nothing,
-            "a node that says nothing"
-        );
+        assert_eq!(learn(&mut memory, 1, 100, NOW), MeasurementUpdate::Renewed, "stored, but without effect");
+        assert_eq!(known(&memory, NOW), None);
+        assert_eq!(learn(&mut memory, 1, 100, NOW), MeasurementUpdate::Nothing, "one node counts once");
+        assert_eq!(learn(&mut memory, 2, 101, NOW), MeasurementUpdate::Changed);
+        assert_eq!(known(&memory, NOW), Some(101));
+        assert_eq!(learn(&mut memory, 3, 102, NOW), MeasurementUpdate::Nothing, "a higher one does not replace");
+        assert_eq!(learn(&mut memory, 4, 1, NOW), MeasurementUpdate::Changed);
+        assert_eq!(known(&memory, NOW), Some(100), "a lie of one node has no effect");
+        assert_eq!(learn(&mut memory, 5, 0, NOW), MeasurementUpdate::Nothing, "a node that reports nothing");
+    }
+
+    #[test]
+    fn learn_believes_readings_for_sixty_days() {
+        let mut memory = Measurements::default();
+        learn(&mut memory, 1, 90, NOW);
+        learn(&mut memory, 2, 90, NOW);
+        assert_eq!(learn(&mut memory, 2, 90, later(2)), MeasurementUpdate::Nothing);
+        assert_eq!(learn(&mut memory, 2, 90, later(26)), MeasurementUpdate::Renewed);
+        assert_eq!(learn(&mut memory, 1, 90, later(26)), MeasurementUpdate::Renewed);
         let end = 26 + 60 * 24;
         assert_eq!((known(&memory, later(end - 1)), known(&memory, later(end))), (Some(90), None));
-        assert_eq!(
-            learn(&mut memory, "ami-1", "m5.large", 200, later(end)),
-            MeasurementUpdate::Changed,
-            "nothing is believed any more"
-        );
+        learn(&mut memory, 3, 200, later(end));
+        assert_eq!(learn(&mut memory, 4, 200, later(end)), MeasurementUpdate::Changed, "the old ones are not believed");
         assert_eq!(known(&memory, later(end)), Some(200));
         memory.expire(later(2 * end));
         assert!(memory.is_empty());
+    }
+
+    #[test]
+    fn node_number_is_the_end_of_the_instance_id() {
+        assert_eq!(node_number("aws:///us-west-2a/i-0123456789abcdef0"), 0x9abc_def0);
+        assert_eq!(node_number("kind://other"), 0);
     }
 
     #[test]
@@ -281,7 +345,9 @@ mod tests {
         let mut memory = Measurements::default();
         let images = image_set(["ami-2", "ami-1", "ami-2"]);
         assert_eq!(images, image_set(["ami-1", "ami-2"]));
-        learn(&mut memory, &images, "m5.large", 100, NOW);
+        for node in [1, 2] {
+            memory.learn(settings(&images), &reading(node, 100), NOW);
+        }
         assert_eq!(memory.by_type(settings(&image_set(["ami-1"])), NOW), BTreeMap::new());
     }
 
@@ -289,7 +355,8 @@ mod tests {
     fn learn_ignores_class_amounts_when_the_class_hash_differs() {
         let amounts: Resources =
             [(Resources::CPU, 1930), (Resources::PODS, 29), ("nvidia.com/gpu", 1)].into_iter().collect();
-        let reading = |hash: Option<&str>| NodeReading {
+        let reading = |node: u32, hash: Option<&str>| NodeReading {
+            node,
             class_hash: hash.map(str::to_owned),
             instance_type: "m5.large".to_owned(),
             memory: Some(100),
@@ -299,8 +366,9 @@ mod tests {
         };
         let found = |hash| {
             let mut all = Measurements::default();
-            assert_eq!(all.learn(settings("ami-1"), &reading(hash), NOW), MeasurementUpdate::Changed);
-            assert_eq!(all.learn(settings("ami-1"), &reading(hash), NOW), MeasurementUpdate::Nothing);
+            assert_eq!(all.learn(settings("ami-1"), &reading(1, hash), NOW), MeasurementUpdate::Renewed);
+            assert_eq!(all.learn(settings("ami-1"), &reading(2, hash), NOW), MeasurementUpdate::Changed);
+            assert_eq!(all.learn(settings("ami-1"), &reading(2, hash), NOW), MeasurementUpdate::Nothing);
             let of_another_class = NodeSettings { class_hash: "2", ..settings("ami-1") };
             let other = all.by_type(of_another_class, NOW)["m5.large"].clone();
             assert_eq!(other, Measured { memory: Some(100), ..Measured::default() });
@@ -316,14 +384,18 @@ mod tests {
     #[test]
     fn read_accepts_readings_of_memory_alone() {
         let text = r#"{"ami-1":{"m5.large":{"memory":100,"at":1790000000}}}"#;
-        assert_eq!(known(&Measurements::read(text).unwrap(), NOW), Some(100));
+        let mut memory = Measurements::read(text).unwrap();
+        assert_eq!(known(&memory, NOW), None, "of one unknown node");
+        learn(&mut memory, 1, 100, NOW);
+        assert_eq!(known(&memory, NOW), Some(100));
     }
 
     #[test]
     fn read_restores_measurements_from_text() {
         let mut memory = Measurements::default();
-        learn(&mut memory, "ami-1", "m5.large", 100, NOW);
-        learn(&mut memory, "ami-2", "m5.large", 90, later(1));
+        learn(&mut memory, 1, 100, NOW);
+        learn(&mut memory, 2, 100, later(1));
+        memory.learn(settings("ami-2"), &reading(1, 90), later(1));
         assert_eq!(Measurements::read(&memory.text()).unwrap(), memory);
         assert!(Measurements::read("[]").is_err() && Measurements::read("").is_err());
     }
@@ -332,7 +404,10 @@ mod tests {
     fn learn_deletes_the_oldest_readings_above_the_maximum() {
         let mut memory = Measurements::default();
         for number in 0..12_000 {
-            learn(&mut memory, &format!("ami-{}", number % 7), &format!("t{number}"), 100, later(number / 50));
+            for node in [u32::MAX, u32::MAX - 1] {
+                let found = NodeReading { instance_type: format!("t{number}"), ..reading(node, 1 << 40) };
+                memory.learn(settings(&format!("ami-{}", number % 7)), &found, later(number / 50));
+            }
         }
         assert!(memory.len() <= MOST && memory.len() > MOST - 100, "{}", memory.len());
         assert!(!memory.by_type(settings("ami-0"), NOW).contains_key("t0"));
