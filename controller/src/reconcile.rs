@@ -18,14 +18,12 @@ pub mod work;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::objects::{Node, Pod};
-use api::status::Conditioned;
-use api::{condition, reason};
+use api::objects::Pod;
+use api::reason;
 use cloud::batcher::DescribeBatcher;
 use daemon::metric::Metrics;
 use drain::{ARRIVES, Drain, Millis, Reply};
 use futures::future::join_all;
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -33,20 +31,18 @@ use tracing::Instrument as _;
 
 use crate::capacity::launch::Launcher;
 use crate::capacity::offerings::Offerings;
-use crate::informer::interruption::Notices;
+use crate::informer::interruption::{Notices, notice_limit};
 use crate::metrics::{self, counters};
 use crate::reconcile::disruption::Disruptor;
 use crate::reconcile::nodeclaim::{InstanceState, ReplacementResult};
 use crate::reconcile::queue::QueueAction;
 use crate::reconcile::work::WorkItem;
-use crate::state::attempts::replacements::ReplacementHealth;
-use crate::state::class_readiness::ClassReadiness;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::state::nominations::SharedNominations;
 use crate::state::panics::{self, Panicked};
 use crate::state::plans::results::PlanResultStore;
-use crate::state::registration_health::{Registration, RegistrationHealth, Registrations};
+use crate::state::registration_health::{Registration, Registrations};
 use crate::state::shared::Shared;
 use crate::write::events::{Event, ObjectReference};
 use crate::write::writer::{WriteError, Writer};
@@ -162,7 +158,7 @@ impl Reconciler {
     }
 
     async fn pool(&self, name: &str) -> Result<QueueAction, WriteError> {
-        let Some(mut view) = self.cluster.read(|index| pool_view(index, name, self.cluster.now())) else {
+        let Some(mut view) = self.cluster.read(|index| nodepool::view(index, name, self.cluster.now())) else {
             return Ok(QueueAction::Wait);
         };
         let uid = view.pool.metadata.uid.clone().unwrap_or_default();
@@ -173,16 +169,19 @@ impl Reconciler {
         view.replacements = self.cluster.read(|index| self.cluster.replacements.health(index, name));
         view.launches = self.cluster.launches.lock().blocked(name);
         view.stale = self.cluster.view_ages.stale(view.now);
+        view.held_notices = self.notices.limit.held(name, view.now);
         self.writer.run_all(nodepool::decide(&view)).await?;
-        Ok(QueueAction::Wait)
+        let recheck = view.held_notices.map(|_| QueueAction::After(notice_limit::RECHECK));
+        Ok(recheck.unwrap_or(QueueAction::Wait))
     }
 
     async fn claim(&self, name: &str) -> Result<QueueAction, WriteError> {
-        let Some(mut view) = self.cluster.read(|index| claim_view(index, name, self.cluster.now())) else {
+        let Some(mut view) = self.cluster.read(|index| nodeclaim::view(index, name, self.cluster.now())) else {
             self.notices.settle(name);
             return Ok(QueueAction::Wait);
         };
         view.notice = self.notices.latest(name);
+        view.is_notice_held = self.holds_notice(&view);
         view.expected = self.expected(&view);
         if nodeclaim::asks(&view) {
             view.instance = self.instance(view.claim.provider_id()).await?;
@@ -228,6 +227,20 @@ impl Reconciler {
         Ok(next)
     }
 
+    /// Reports whether the limit for unconfirmed notices keeps the NodeClaim.
+    fn holds_notice(&self, view: &nodeclaim::NodeClaimView) -> bool {
+        if !nodeclaim::has_unconfirmed_notice(view) {
+            return false;
+        }
+        let (pool, claim) = (view.claim.nodepool(), view.claim.metadata.name.as_deref().unwrap_or_default());
+        let size = self.cluster.read(|index| index.claims_of_pool(pool).count());
+        let permitted = self.notices.limit.permits(pool, claim, size, view.now);
+        if !permitted {
+            self.cluster.queue.add(WorkItem::Pool(pool.to_owned()));
+        }
+        !permitted
+    }
+
     /// Records the result of a replacement, which decides about further commands.
     fn record_replacement(&self, claim: &api::NodeClaim, result: &ReplacementResult) {
         let (history, now) = (&self.cluster.replacements, self.cluster.now());
@@ -247,7 +260,7 @@ impl Reconciler {
     }
 
     async fn node(&self, name: &str) -> Result<QueueAction, WriteError> {
-        let view = self.cluster.read(|index| node_view(index, name, self.cluster.now()));
+        let view = self.cluster.read(|index| node::view(index, name, self.cluster.now()));
         let Some(mut view) = view.filter(|view| node::concerns(&view.node)) else {
             self.drains().remove(name);
             return Ok(QueueAction::Wait);
@@ -411,86 +424,8 @@ fn retry_after(status: &kube::core::Status) -> Option<std::time::Duration> {
     (seconds > 0).then(|| std::time::Duration::from_secs(seconds.into()))
 }
 
-fn pool_view(index: &Index, name: &str, now: Timestamp) -> Option<nodepool::NodePoolView> {
-    let pool = Arc::clone(index.pools.get(name)?);
-    let claims = index.claims_of_pool(name).map(|claim| {
-        let node = index.nodes_of(claim.provider_id().unwrap_or_default()).first().map(|node| Arc::clone(node));
-        (Arc::clone(claim), node)
-    });
-    Some(nodepool::NodePoolView {
-        class: index.classes.get(&pool.spec.template.spec.node_class_ref.name).cloned(),
-        claims: claims.collect(),
-        daemonsets: index.daemonsets.values().cloned().collect(),
-        registrations: RegistrationHealth::Unknown,
-        replacements: ReplacementHealth::Unknown,
-        launches: None,
-        stale: Vec::new(),
-        pool,
-        now,
-    })
-}
-
 /// Returns the UID of the NodePool that owns the NodeClaim.
 fn pool_uid(claim: &api::NodeClaim) -> Option<String> {
     let owners = claim.metadata.owner_references.iter().flatten();
     owners.into_iter().find(|owner| owner.kind == "NodePool").map(|owner| owner.uid.clone())
-}
-
-fn claim_view(index: &Index, name: &str, now: Timestamp) -> Option<nodeclaim::NodeClaimView> {
-    let claim = Arc::clone(index.claims.get(name)?);
-    let id = claim.provider_id().unwrap_or_default();
-    let nodes: Vec<_> = index.nodes_of(id).into_iter().cloned().collect();
-    let is_other = |node: &&Arc<Node>| nodes.iter().all(|own| own.name() != node.name());
-    Some(nodeclaim::NodeClaimView {
-        other_nodes: index.all_nodes_of(id).into_iter().filter(is_other).cloned().collect(),
-        last_pod_event: nodes.first().and_then(|node| index.last_pod_event(node.name())),
-        gates: gate_limit(index, &claim, now),
-        class: ClassReadiness::from_index(index, &claim.spec.node_class_ref.name),
-        replacement: replacement_view(index, &claim),
-        pool: index.pool_of(&claim).cloned(),
-        nodes,
-        claim,
-        expected: Vec::new(),
-        instance: InstanceState::Unknown,
-        notice: None,
-        now,
-    })
-}
-
-/// Returns the view of a NodeClaim that a command created and that is not initialized yet.
-fn replacement_view(index: &Index, claim: &api::NodeClaim) -> Option<nodeclaim::ReplacementView> {
-    claim.replaces().next().filter(|_| !claim.is_true(condition::INITIALIZED))?;
-    let nodes = index.nodes_of(claim.provider_id().unwrap_or_default());
-    let holds = |pod: &Pod| !pod.is_daemon() && !pod.is_static() && !pod.is_terminal();
-    let in_use = nodes.iter().any(|node| index.pods_on(node.name()).any(|pod| holds(pod)));
-    Some(nodeclaim::ReplacementView { awaited: index.is_awaited(claim), in_use })
-}
-
-/// Returns the gate limit of the NodeClaim's EC2NodeClass, only for NodeClaims that wait for gates.
-fn gate_limit(index: &Index, claim: &api::NodeClaim, now: Timestamp) -> Option<nodeclaim::GateLimit> {
-    let waiting = claim.is_true(condition::REGISTERED) && !claim.is_true(condition::INITIALIZED);
-    let class = index.classes.get(&claim.spec.node_class_ref.name).filter(|_| waiting)?;
-    let timeout = class.gate_timeout().ok().flatten()?;
-    let pool: Vec<_> = index
-        .claims_of_pool(claim.nodepool())
-        .map(|other| {
-            let node = index.nodes_of(other.provider_id().unwrap_or_default()).into_iter().next();
-            (other.as_ref(), node.map(AsRef::as_ref))
-        })
-        .collect();
-    Some(nodeclaim::GateLimit::new(claim, timeout, &pool, now))
-}
-
-fn node_view(index: &Index, name: &str, now: Timestamp) -> Option<node::NodeView> {
-    let node = Arc::clone(index.nodes.get(name)?);
-    let claim = index.claim_of(&node).cloned();
-    Some(node::NodeView {
-        surging: node::surging(index, &node, claim.as_deref()),
-        claim,
-        pods: index.pods_on(name).cloned().collect(),
-        attached: index.detaching(name),
-        instance: InstanceState::Unknown,
-        now,
-        node,
-    })
 }

@@ -280,7 +280,9 @@ fn rebalance_drains_node_when_replacement_is_initialized() {
         budgets(fixture).delete(BUDGET, &DeleteParams::default()).await?;
         let nodes = fixture.api::<Node>();
         let policy = json!({"metadata": {"annotations": {annotation::REBALANCE: "replace"}}});
-        nodes.patch(&held.node, &PatchParams::default(), &Patch::Merge(policy)).await?;
+        nodes.patch(&held.node, &PatchParams::default(), &Patch::Merge(&policy)).await?;
+        let claims = fixture.api::<NodeClaim>();
+        claims.patch(&held.claim, &PatchParams::default(), &Patch::Merge(&policy)).await?;
         ensure!(fixture.environment.ec2.recommend_rebalance(&held.instance), "EC2 does not know {}", held.instance);
         let replacement = eventually("a second claim", LIMIT, async || {
             let claims = fixture.claims().await?;

@@ -15,7 +15,7 @@ use cloud::settings::Settings as CloudSettings;
 use cloud::types::prices::PriceBook;
 use cloud::types::{
     ClassSettings, MeasurementUpdate, Measurements, NodeReading, NodeSettings, OfferingSource as Prices, Source,
-    image_set,
+    image_set, is_plausible_memory,
 };
 use cloud::unavailable_offerings::{Scope, UnavailableOfferings};
 use cloud::{Cloud, CloudError, FleetAnswer, Instance, InstanceTypeInfo, ZonalShift};
@@ -230,7 +230,8 @@ impl Offerings {
             return Some(MeasurementUpdate::Nothing);
         }
         let mut reading = reading.clone();
-        reading.memory = reading.memory.filter(|memory| is_plausible(*memory, &reading.instance_type, infos));
+        let info = infos.iter().find(|info| info.name == reading.instance_type);
+        reading.memory = reading.memory.filter(|memory| info.is_some_and(|info| is_plausible_memory(info, *memory)));
         let news = measured.learn(class.node_settings(), &reading, now);
         if news == MeasurementUpdate::Changed {
             state.renew();
@@ -490,13 +491,6 @@ pub fn is_overlaid(claim: &NodeClaim) -> bool {
     [annotation::PRICE_OVERLAY_APPLIED, annotation::CAPACITY_OVERLAY_APPLIED]
         .iter()
         .any(|key| annotations.is_some_and(|all| all.contains_key(*key)))
-}
-
-/// Reports whether a node of the type can have this memory in bytes: 85 to 100 % of EC2's amount.
-fn is_plausible(memory: i64, instance_type: &str, infos: &[InstanceTypeInfo]) -> bool {
-    let info = infos.iter().find(|info| info.name == instance_type);
-    let listed = info.and_then(|info| i64::try_from(info.memory_mib << 20).ok());
-    listed.is_some_and(|listed| memory <= listed && memory >= listed / 100 * 85)
 }
 
 #[cfg(test)]

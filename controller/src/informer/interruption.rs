@@ -7,6 +7,7 @@
 
 pub mod maintenance;
 pub mod message;
+pub mod notice_limit;
 mod notices;
 pub mod queue;
 pub mod status_checks;
@@ -54,6 +55,12 @@ impl NoticeKind {
             Self::SystemStatus => "system_status",
             Self::EventStatus => "event_status",
         }
+    }
+
+    /// Reports whether EC2 announces the end of the instance. A failed status check announces nothing.
+    #[must_use]
+    pub fn is_announced(self) -> bool {
+        !matches!(self, Self::InstanceStatus | Self::SystemStatus)
     }
 
     /// Returns the reason of the event.

@@ -239,7 +239,8 @@ fn approvals(index: &Index, built: &SnapshotResult, plan: &Plan) -> Vec<Operatio
         |(position, pod): (usize, &planner::Pod)| pod.leaving_node.clone().filter(|_| !placed.contains(&position));
     let waiting: BTreeSet<String> = built.snapshot.pods.iter().enumerate().filter_map(waits).collect();
     let approve = |node: &Arc<Node>| {
-        let risk = RebalanceRisk::from_node(node).filter(|risk| risk.replace && !risk.is_approved(node))?;
+        let claim = index.claim_of(node).map(AsRef::as_ref);
+        let risk = RebalanceRisk::requested_replacement(node, claim).filter(|risk| !risk.is_approved(node))?;
         let annotations = json!({annotation::REPLACEMENT_APPROVED: risk.id});
         let patch = json!({"metadata": {"annotations": annotations}});
         (!waiting.contains(node.name())).then(|| Operation::Patch(Target::Node(node.name().to_owned()), patch))

@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::reconcile::nodeclaim::{InstanceState, SHIFTED_LOOK, next_look, not_terminated};
+use crate::state::index::Index;
 use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
 use crate::write::writer::{Operation, PodRef, Target};
@@ -75,6 +76,22 @@ pub struct PodRequest {
     pub step: Operation,
     /// Time from which the request must not be sent: the drain may have another owner.
     pub by: Millis,
+}
+
+/// Returns the view of a node, without the state of its instance.
+#[must_use]
+pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<NodeView> {
+    let node = Arc::clone(index.nodes.get(name)?);
+    let claim = index.claim_of(&node).cloned();
+    Some(NodeView {
+        surging: surging(index, &node, claim.as_deref()),
+        claim,
+        pods: index.pods_on(name).cloned().collect(),
+        attached: index.detaching(name),
+        instance: InstanceState::Unknown,
+        now,
+        node,
+    })
 }
 
 /// Reports whether the node is being deleted and has Kerf's finalizer.
@@ -145,7 +162,7 @@ fn is_closed(node: &Node) -> bool {
 #[must_use]
 pub fn next_moment(view: &NodeView, drain: &Drain) -> Duration {
     let ours = || drain.poll_timeout(millis(view.now)).map(|due| due.since(millis(view.now)));
-    drain_owner::patience(view).or_else(ours).unwrap_or(LATEST).clamp(SOONEST, LATEST)
+    drain_owner::patience(view, drain).or_else(ours).unwrap_or(LATEST).clamp(SOONEST, LATEST)
 }
 
 /// Decides about a node for which [`concerns`] returns true.
@@ -304,19 +321,23 @@ fn release(view: &NodeView, decision: &mut NodeDecision) {
 
 /// Continues the drain according to its owner.
 fn ask_to_leave(view: &NodeView, drain: &mut Drain, decision: &mut NodeDecision) {
-    let why = match drain_owner::whose(view) {
+    let (why, until) = match drain_owner::whose(view, drain) {
         DrainOwner::Agent => return,
         DrainOwner::Ask(request) => {
             let patch = json!({"metadata": {"annotations": {annotation::DRAIN: request.to_string()}}});
             decision.steps.push(Operation::Patch(Target::Node(view.node.name().to_owned()), patch));
             return;
         }
-        DrainOwner::Ours(why) => why,
+        DrainOwner::Ours(why) => {
+            let until = drain_owner::relieve(view, drain);
+            decision.steps.extend(until.is_none().then(|| drain_owner::sign(view, &why)));
+            (why, until)
+        }
+        DrainOwner::Final(why) => {
+            let until = keep_drain(view, drain, &why, decision);
+            (why, until)
+        }
     };
-    let until = drain_owner::relieve(view, drain);
-    if until.is_none() {
-        decision.steps.push(drain_owner::sign(view, &why));
-    }
     if drain_owner::is_asked(view) {
         let message = format!("the controller drains this node: {why}");
         let note = Event::warning(ObjectReference::to(view.node.as_ref()), reason::DRAIN_TAKEN_OVER, message);
@@ -326,6 +347,17 @@ fn ask_to_leave(view: &NodeView, drain: &mut Drain, decision: &mut NodeDecision)
         let actions = drain.step(millis(view.now)).into_iter();
         decision.requests = actions.filter_map(|action| request(action, by)).collect();
     }
+}
+
+/// Keeps the drain whatever the node says. Returns the time until which pods may be evicted.
+fn keep_drain(view: &NodeView, drain: &mut Drain, why: &str, decision: &mut NodeDecision) -> Option<Millis> {
+    decision.steps.extend(drain_owner::renew(view, why));
+    if drain_owner::recorded(view).is_none() {
+        let records = view.claim.iter().map(|claim| drain_owner::record(view, claim, why));
+        decision.steps.extend(records);
+        return None;
+    }
+    drain_owner::relieve_for_good(view, drain)
 }
 
 /// Returns the reason of the termination from the NodeClaim.

@@ -10,13 +10,14 @@ mod nominated_pods;
 mod registration;
 mod replacement;
 mod timeouts;
+mod view;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
-use api::{NodeClaim, NodePool, condition, finalizer, label, reason};
+use api::{NodeClaim, NodePool, RebalanceRisk, annotation, condition, finalizer, label, reason};
 use cloud::unavailable_offerings::Scope;
 use jiff::Timestamp;
 use planner::CapacityType;
@@ -25,9 +26,10 @@ use serde_json::json;
 pub use consolidatable::quiet_time;
 pub use gates::GateLimit;
 pub use replacement::{ReplacementResult, ReplacementView};
+pub use view::view;
 
 use crate::gc::drift;
-use crate::informer::interruption::{Notice, NoticeKind};
+use crate::informer::interruption::{Notice, NoticeKind, notice_limit};
 use crate::reconcile::queue::QueueAction;
 use crate::reconcile::work::WorkItem;
 use crate::state::class_readiness::{ClassReadiness, NOT_READY};
@@ -72,6 +74,8 @@ pub struct NodeClaimView {
     pub replacement: Option<ReplacementView>,
     /// Notice about the instance that the controller received itself.
     pub notice: Option<Notice>,
+    /// True if the limit for unconfirmed notices keeps the NodeClaim.
+    pub is_notice_held: bool,
     /// Time of the reconcile.
     pub now: Timestamp,
 }
@@ -161,7 +165,10 @@ pub fn decide(view: &NodeClaimView) -> NodeClaimDecision {
     let mut decision = NodeClaimDecision::default();
     claim.initialize(view.now);
     if let Some(reason) = interruption(view) {
-        return give_up_interrupted(view, &reason);
+        if !view.is_notice_held {
+            return give_up_interrupted(view, &reason);
+        }
+        decision.wake(notice_limit::RECHECK);
     }
     if !claim.is_true(condition::LAUNCHED) {
         if let Some(refused) = refuse_launch(view) {
@@ -179,6 +186,7 @@ pub fn decide(view: &NodeClaimView) -> NodeClaimDecision {
         nominated_pods::annotate(view, node, &mut decision);
     }
     if view.claim.is_true(condition::REGISTERED) {
+        decision.steps.extend(view.nodes.iter().filter_map(|node| report_rebalance(node, &claim)));
         decision.steps.extend(view.other_nodes.iter().map(|node| report_conflict(node, &claim)));
     }
     if timeouts::give_up(view, &claim, &mut decision) {
@@ -189,6 +197,23 @@ pub fn decide(view: &NodeClaimView) -> NodeClaimDecision {
     drift::follow_pool(&mut claim, view.pool.as_deref(), view.now);
     write_status(view, &claim, &mut decision);
     decision
+}
+
+/// Reports an agent that waits to be replaced by the settings of its image, which the controller does not follow.
+fn report_rebalance(node: &Node, claim: &NodeClaim) -> Option<Operation> {
+    let risk = RebalanceRisk::from_node(node).filter(|risk| risk.replace && !risk.is_approved(node))?;
+    if RebalanceRisk::requested_replacement(node, Some(claim)).is_some() {
+        return None;
+    }
+    let message = format!(
+        "the agent waits to be replaced, but the NodePool does not ask for it: set the annotation {}=replace in \
+         spec.template.metadata.annotations of the NodePool, or {}={} on node {}",
+        annotation::REBALANCE,
+        annotation::REPLACEMENT_APPROVED,
+        risk.id,
+        node.name()
+    );
+    Some(Operation::Note(Event::warning(ObjectReference::to(claim), reason::REBALANCE_NOT_APPROVED, message)))
 }
 
 fn report_conflict(node: &Arc<Node>, claim: &NodeClaim) -> Operation {
@@ -263,12 +288,19 @@ fn interruption(view: &NodeClaimView) -> Option<Interruption> {
     })
 }
 
+/// Reports whether only the agent or a failed status check asks for the removal of the NodeClaim.
+#[must_use]
+pub fn has_unconfirmed_notice(view: &NodeClaimView) -> bool {
+    let is_confirmed = view.notice.as_ref().is_some_and(|notice| notice.kind.is_announced());
+    view.claim.metadata.deletion_timestamp.is_none() && !is_confirmed && interruption(view).is_some()
+}
+
 fn agents_word(view: &NodeClaimView) -> Option<Interruption> {
     let node = view.nodes.first()?;
     let reason = node.interruption()?.reason.clone();
     Some(Interruption {
         kind: kind_of_reason(&reason),
-        deadline: node.annotation(api::annotation::INTERRUPTION_DEADLINE).map(str::to_owned),
+        deadline: node.annotation(annotation::INTERRUPTION_DEADLINE).map(str::to_owned),
         reason,
     })
 }
@@ -290,7 +322,7 @@ fn give_up_interrupted(view: &NodeClaimView, interruption: &Interruption) -> Nod
     let claim = &view.claim;
     let mut steps = Vec::new();
     if let Some(deadline) = shorter_deadline(claim, interruption, view.now) {
-        let annotations = json!({api::annotation::TERMINATION_TIMESTAMP: deadline});
+        let annotations = json!({annotation::TERMINATION_TIMESTAMP: deadline});
         steps.push(Operation::Patch(target(claim), json!({"metadata": {"annotations": annotations}})));
     }
     let kind = interruption.kind;

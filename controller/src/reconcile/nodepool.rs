@@ -1,6 +1,8 @@
 //! Status of NodePools: total resources, readiness of the EC2NodeClass, validation, the hash that detects drift, and DaemonSets
 //! that the agent's taint excludes from nodes.
 
+mod view;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,6 +11,7 @@ use api::status::Conditioned;
 use api::{EC2NodeClass, NodeClaim, NodePool, Quantity, Taint, condition, hash, quantity, reason, taint};
 use jiff::Timestamp;
 
+use crate::informer::interruption::notice_limit::HeldNotices;
 use crate::reconcile::hashes;
 use crate::state::attempts::launches::BlockedLaunches;
 use crate::state::attempts::replacements::ReplacementHealth;
@@ -18,6 +21,7 @@ use crate::state::view_ages::StaleKind;
 use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
 use crate::write::writer::{Operation, Target};
+pub use view::view;
 
 /// Resources that the status always contains, zero or not.
 const BASE: [&str; 5] = ["cpu", "memory", "pods", "ephemeral-storage", "nodes"];
@@ -40,6 +44,8 @@ pub struct NodePoolView {
     pub launches: Option<BlockedLaunches>,
     /// Kinds whose watches have not delivered anything for too long.
     pub stale: Vec<StaleKind>,
+    /// NodeClaims that the limit for unconfirmed notices keeps.
+    pub held_notices: Option<HeldNotices>,
     /// Time of the reconcile.
     pub now: Timestamp,
 }
@@ -67,6 +73,7 @@ pub fn decide(view: &NodePoolView) -> Vec<Operation> {
     steps.extend(check_replacements(&mut pool, view));
     steps.extend(check_launches(&mut pool, view));
     steps.extend(check_watches(&mut pool, view));
+    steps.extend(check_notices(&mut pool, view));
     let status = pool.status.get_or_insert_default();
     status.resources = resources(view);
     status.nodes = i64::try_from(view.claims.len()).unwrap_or(i64::MAX);
@@ -226,6 +233,20 @@ fn check_watches(pool: &mut NodePool, view: &NodePoolView) -> Option<Operation> 
     warn(pool, TYPE, reason::WATCH_STALE, &message, view)
 }
 
+/// Sets the condition of notices while more nodes ask to be replaced than the limit allows, and returns an event if that begins.
+fn check_notices(pool: &mut NodePool, view: &NodePoolView) -> Option<Operation> {
+    const TYPE: &str = condition::NOTICES_WITHIN_LIMIT;
+    let Some(HeldNotices { held, removed }) = view.held_notices else {
+        pool.clear(TYPE, view.now);
+        return None;
+    };
+    let message = format!(
+        "{removed} nodes were replaced in 10 minutes by notices of their agents or failed status checks, and {held} more \
+         wait: check the image, the zone and the nodes' logs; delete a NodeClaim to replace its node now"
+    );
+    warn(pool, TYPE, reason::TOO_MANY_NOTICES, &message, view)
+}
+
 /// Sets a condition to `False`, and returns an event with the same text if the condition changed.
 fn warn(
     pool: &mut NodePool,
@@ -246,7 +267,9 @@ fn resources(view: &NodePoolView) -> BTreeMap<String, Quantity> {
         let of_node = node.as_ref().map(|node| &node.status.capacity).filter(|capacity| !capacity.is_empty());
         let of_claim = claim.status.as_ref().map(|status| &status.capacity);
         for (name, amount) in of_node.or(of_claim).into_iter().flatten() {
-            *sums.entry(name.clone()).or_default() += amount.amount(name).unwrap_or(0);
+            let amount = claim.plausible_amount(name, amount.amount(name).unwrap_or(0));
+            let sum = sums.entry(name.clone()).or_default();
+            *sum = sum.saturating_add(amount);
         }
     }
     if let Some(nodes) = sums.get_mut("nodes") {

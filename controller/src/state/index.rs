@@ -19,8 +19,8 @@ use api::objects::{
     Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
     VolumeAttachment,
 };
-use api::usage::Usage;
 use api::status::Conditioned as _;
+use api::usage::Usage;
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, Requirement, condition};
 use jiff::Timestamp;
 

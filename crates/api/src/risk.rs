@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use crate::NodeClaim;
 use crate::names::{annotation, condition, reason};
 use crate::objects::Node;
 
@@ -33,10 +34,12 @@ impl RebalanceRisk {
         Some(Self { id: word("id")?.to_owned(), replace: word("policy") == Some(REPLACE) })
     }
 
-    /// Returns the id of the recommendation for which the Node is to be replaced, approved or not.
+    /// Returns the recommendation for which the Node is to be replaced, approved or not. Its NodeClaim must ask for replacements:
+    /// a node writes its own Node.
     #[must_use]
-    pub fn requested_replacement(node: &Node) -> Option<String> {
-        Self::from_node(node).filter(|risk| risk.replace).map(|risk| risk.id)
+    pub fn requested_replacement(node: &Node, claim: Option<&NodeClaim>) -> Option<Self> {
+        let policy = claim?.metadata.annotations.as_ref()?.get(annotation::REBALANCE)?;
+        Self::from_node(node).filter(|risk| risk.replace && policy == REPLACE)
     }
 
     /// Reports whether the replacement has been approved.
@@ -68,6 +71,12 @@ mod tests {
         serde_json::from_value(node).unwrap_or_else(|error| unreachable!("{error}"))
     }
 
+    fn claim(policy: &str) -> NodeClaim {
+        let mut claim = NodeClaim::new("web-1", crate::NodeClaimSpec::default());
+        claim.metadata.annotations = Some([(annotation::REBALANCE.to_owned(), policy.to_owned())].into());
+        claim
+    }
+
     #[test]
     fn rebalance_risk_reads_messages_of_the_agent() {
         let recommended = reason::REBALANCE_RECOMMENDATION;
@@ -80,7 +89,14 @@ mod tests {
         }
         let other = RebalanceRisk { id: "rebalance-2".into(), replace: true };
         let requested = node("True", recommended, &other.to_string());
-        assert_eq!(RebalanceRisk::requested_replacement(&requested).as_deref(), Some("rebalance-2"));
+        let replacement = |node: &Node, claim: &NodeClaim| {
+            RebalanceRisk::requested_replacement(node, Some(claim)).map(|risk| risk.id)
+        };
+        assert_eq!(replacement(&requested, &claim("replace")).as_deref(), Some("rebalance-2"));
+        for policy in ["ignore", "cordon"] {
+            assert_eq!(replacement(&requested, &claim(policy)), None, "only the NodeClaim has the policy");
+        }
+        assert_eq!(RebalanceRisk::requested_replacement(&requested, None), None);
         assert!(!other.is_approved(&requested), "an approval is for one recommendation");
         let quiet = [
             node("False", recommended, "id=rebalance-1 policy=replace"),
@@ -88,6 +104,6 @@ mod tests {
             node("True", recommended, "policy=replace"),
             node("True", recommended, "id=rebalance-1 EC2 sees an elevated risk"),
         ];
-        assert!(quiet.iter().all(|node| RebalanceRisk::requested_replacement(node).is_none()));
+        assert!(quiet.iter().all(|node| replacement(node, &claim("replace")).is_none()));
     }
 }

@@ -25,7 +25,8 @@ pub use class::{ClassError, ClassSettings, Threshold};
 pub use compatibility::{Incompatible, unfit};
 pub use labels::{is_exotic, labels};
 pub use measured::{
-    BELIEVED, MEASURED, Measured, MeasurementUpdate, Measurements, NodeReading, NodeSettings, image_set, node_number,
+    BELIEVED, MEASURED, Measured, MeasurementUpdate, Measurements, NodeReading, NodeSettings, image_set,
+    is_plausible_memory, node_number,
 };
 pub use offerings::{OfferingSource, Quote, Unavailable};
 pub use reserved::{add_placement, add_reservations};

@@ -5,7 +5,7 @@ mod pod_list;
 mod selection;
 mod volumes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -65,6 +65,9 @@ pub struct Drain {
     volumes: Volumes,
     #[serde(default)]
     started: Millis,
+    /// Time at which a pod that had to leave last left or began to leave.
+    #[serde(default)]
+    progressed: Millis,
     /// Time since which the node is cordoned and out of load balancers.
     #[serde(default)]
     closed: Option<Millis>,
@@ -92,6 +95,7 @@ impl Drain {
             budgets: Budgets::default(),
             volumes: Volumes::default(),
             started: now,
+            progressed: now,
             closed: None,
             withdrawn: false,
             hold: Hold::Released,
@@ -204,6 +208,7 @@ impl Drain {
     pub fn pods(&mut self, now: Millis, pods: Vec<PodOnNode>) {
         self.tick(now);
         self.list.receive();
+        let staying = self.staying();
         for tracked in self.pods.values_mut() {
             tracked.present = false;
         }
@@ -215,7 +220,23 @@ impl Drain {
                 }
             }
         }
+        if !staying.is_subset(&self.staying()) {
+            self.progressed = now;
+        }
         self.record_empty(now);
+    }
+
+    /// Returns the UIDs of the pods that must leave and whose deletion has not begun.
+    fn staying(&self) -> BTreeSet<String> {
+        let stays =
+            |tracked: &TrackedPod| tracked.pod.deletion.is_none() && tracked.must_leave(&self.settings, self.now);
+        self.pods.iter().filter(|(_, tracked)| stays(tracked)).map(|(uid, _)| uid.clone()).collect()
+    }
+
+    /// Returns the time since which no pod that must leave has left or begun to leave.
+    #[must_use]
+    pub fn without_progress(&self, now: Millis) -> Duration {
+        now.since(self.progressed)
     }
 
     /// Updates the names of the volumes that are attached to the node.

@@ -48,6 +48,8 @@ pub(crate) struct DisruptionState {
     pub(crate) ready: bool,
     /// True if the node is marked for disruption, which is the first step of a command.
     pub(crate) marked: bool,
+    /// True if the NodeClaim or the Node is being deleted.
+    pub(crate) deleted: bool,
     /// True if the termination of the instance has begun. Such a node no longer counts.
     pub(crate) terminating: bool,
 }
@@ -125,6 +127,7 @@ impl<'a> NodeSource<'a> {
         DisruptionState {
             ready: self.node.is_some_and(|node| node.is_ready()),
             marked: self.node.is_some_and(closed) || holds(condition::DISRUPTION_REASON),
+            deleted: self.is_deleted(),
             terminating: holds(condition::INSTANCE_TERMINATING),
         }
     }
@@ -156,11 +159,17 @@ impl<'a> NodeSource<'a> {
 
     /// Returns why the node is leaving. An interruption takes precedence over a deletion, because it cannot be postponed.
     pub(crate) fn leaving(&self) -> Option<Leaving> {
-        let node_is_deleted = self.node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
-        let claim_is_deleted = self.claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some());
-        let replaced = self.node.is_some_and(|node| RebalanceRisk::requested_replacement(node).is_some())
+        let replaced = self
+            .node
+            .is_some_and(|node| RebalanceRisk::requested_replacement(node, self.claim.map(AsRef::as_ref)).is_some())
             || self.claim.is_some_and(|claim| claim.replaced_by().is_some());
-        self.interruption().or((node_is_deleted || claim_is_deleted || replaced).then_some(Leaving::Deleting))
+        self.interruption().or((self.is_deleted() || replaced).then_some(Leaving::Deleting))
+    }
+
+    /// Reports whether the NodeClaim or the Node is being deleted.
+    fn is_deleted(&self) -> bool {
+        self.node.is_some_and(|node| node.metadata.deletion_timestamp.is_some())
+            || self.claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some())
     }
 
     fn interruption(&self) -> Option<Leaving> {

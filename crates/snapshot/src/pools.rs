@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::{NodePool, condition, label, nodepool, status};
-use planner::{ConsolidationPolicy, Disruption, MicroDollars, MinimumSavings, Packing, Pool, Resources, Utilization};
+use planner::{
+    ConsolidationPolicy, Disruption, Leaving, MicroDollars, MinimumSavings, Packing, Pool, Resources, Utilization,
+};
 
 use crate::catalogues::Catalogues;
 use crate::nodes::CachedNode;
@@ -120,12 +122,20 @@ fn is_running(kept: &CachedNode) -> bool {
     kept.is_managed() && kept.node.leaving.is_none()
 }
 
+/// Reports whether the node only says that its instance ends. Until its NodeClaim is deleted the node counts for the limits: nodes
+/// that invent notices must not exceed them.
+fn is_only_noticed(kept: &CachedNode) -> bool {
+    let interrupted = matches!(kept.node.leaving, Some(Leaving::Interrupted { .. }));
+    kept.is_managed() && interrupted && !kept.disruption_state.deleted
+}
+
 /// Returns the resources that count for the limits. A node without an instance counts as its largest possible type. As in
 /// Karpenter, a leaving node counts for a static NodePool until the node is gone, and not at all for other NodePools.
 fn usage(own: &NodesOfPool<'_>, is_static: bool) -> Resources {
     let mut sum: BTreeMap<&str, i64> = BTreeMap::new();
     let mut count = 0;
-    for kept in own.iter().filter(|kept| is_running(kept) || is_static && kept.is_managed()) {
+    let counts = |kept: &&&CachedNode| is_running(kept) || is_only_noticed(kept) || is_static && kept.is_managed();
+    for kept in own.iter().filter(counts) {
         count += 1;
         for (name, amount) in kept.capacity.iter() {
             *sum.entry(name).or_default() += amount;

@@ -53,6 +53,8 @@ pub(super) fn launches(answer: &PlanAnswer) -> BTreeSet<usize> {
 fn interrupted_nodes(answer: &PlanAnswer) -> impl Iterator<Item = (&planner::Node, String)> {
     let objects: BTreeMap<&str, &Node> =
         answer.cluster.objects.nodes.iter().map(|node| (node.name(), node.as_ref())).collect();
+    let claims = &answer.cluster.objects.claims;
+    let claim_of = move |node: &planner::Node| claims.iter().find(|claim| claim.metadata.name == node.claim);
     answer.built.snapshot.nodes.iter().filter_map(move |node| {
         let object = objects.get(node.name.as_str())?;
         let notice = object.condition(condition::INTERRUPTED).map_or("", |condition| condition.reason.as_str());
@@ -60,7 +62,7 @@ fn interrupted_nodes(answer: &PlanAnswer) -> impl Iterator<Item = (&planner::Nod
             Leaving::Interrupted { deadline: Some(at) } => format!("instance terminates at {} ({notice})", moment(*at)),
             Leaving::Interrupted { deadline: None } => format!("instance terminates at an unknown time ({notice})"),
             Leaving::Deleting => {
-                RebalanceRisk::requested_replacement(object)?;
+                RebalanceRisk::requested_replacement(object, claim_of(node).map(AsRef::as_ref))?;
                 let notice = reason::REBALANCE_RECOMMENDATION;
                 format!("instance may be interrupted ({notice}), removed once its pods have ready nodes")
             }

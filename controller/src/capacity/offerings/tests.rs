@@ -6,7 +6,7 @@ use cloud::fake::FakeCloud;
 use jiff::Timestamp;
 use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, Resources};
 
-use super::{FleetAnswer, InstanceTypeInfo, MeasurementUpdate, NodeReading, Scope, Token, drop_reserved, is_plausible};
+use super::{FleetAnswer, MeasurementUpdate, NodeReading, Scope, Token, drop_reserved};
 use crate::fixture;
 
 /// A shortage marks one offering as unavailable, without a call.
@@ -27,17 +27,6 @@ async fn end_launch_marks_one_offering_unavailable_without_a_call() {
     assert!(struck.next().is_none());
     assert_eq!(*offerings.catalogue("default", Timestamp::UNIX_EPOCH).unwrap(), expected);
     assert_eq!(fake.log().len(), calls);
-}
-
-#[test]
-fn is_plausible_permits_85_to_100_percent_of_the_listed_memory() {
-    let info = InstanceTypeInfo { name: "m5.large".to_owned(), memory_mib: 8192, ..InstanceTypeInfo::default() };
-    let infos = [info];
-    let rows = [(6963, false), (6964, true), (7772, true), (8192, true), (8193, false), (1, false)];
-    for (mebibytes, expected) in rows {
-        assert_eq!(is_plausible(mebibytes << 20, "m5.large", &infos), expected, "{mebibytes} MiB");
-    }
-    assert!(!is_plausible(7772 << 20, "p5.48xlarge", &infos), "an unknown type");
 }
 
 /// The class promises more disk space and volumes than its nodes have: the next plan promises what nodes have, and no pod

@@ -1,6 +1,6 @@
 //! Notices that wait for the reconcile of their NodeClaim, and results of EC2's status checks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::{SignedDuration, Timestamp};
@@ -8,6 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use super::Notice;
+use super::notice_limit::NoticeLimit;
 
 /// Age from which results of status checks are ignored: three requests have failed.
 const STALE: SignedDuration = SignedDuration::from_mins(3);
@@ -17,6 +18,8 @@ const STALE: SignedDuration = SignedDuration::from_mins(3);
 pub struct Notices {
     pending: Mutex<BTreeMap<String, Pending>>,
     impaired: Mutex<Option<Impaired>>,
+    /// Limit for removals by unconfirmed notices.
+    pub limit: NoticeLimit,
     /// True while AWS refuses the request for status checks.
     are_status_checks_disabled: AtomicBool,
 }
@@ -69,6 +72,11 @@ impl Notices {
         *self.checks() = Some(Impaired { since, checked_at });
     }
 
+    /// Drops the notices of failed status checks of all NodeClaims but these: their instances pass again.
+    pub fn withdraw_status_checks(&self, failing: &BTreeSet<&str>) {
+        self.all().retain(|claim, pending| pending.notice.kind.is_announced() || failing.contains(claim.as_str()));
+    }
+
     /// Records whether AWS allows the request for status checks. Returns true if that has changed.
     pub fn enable_status_checks(&self, enabled: bool) -> bool {
         self.are_status_checks_disabled.swap(!enabled, Ordering::Relaxed) == enabled
@@ -114,6 +122,18 @@ mod tests {
         }
         notices.record_status_checks(std::collections::BTreeMap::new(), at(120));
         assert!(notices.impaired(at(121)).is_empty(), "it is well again");
+    }
+
+    #[test]
+    fn withdraw_status_checks_keeps_failing_claims_and_announcements() {
+        let notices = Notices::default();
+        let post = |claim: &str, kind| drop(notices.post(claim, Notice { kind, deadline: None }));
+        post("failing", NoticeKind::SystemStatus);
+        post("passing", NoticeKind::InstanceStatus);
+        post("announced", NoticeKind::EventStatus);
+        notices.withdraw_status_checks(&["failing"].into());
+        let left: Vec<_> = ["failing", "passing", "announced"].iter().map(|it| notices.latest(it).is_some()).collect();
+        assert_eq!(left, [true, false, true]);
     }
 
     #[test]

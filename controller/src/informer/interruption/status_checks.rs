@@ -140,6 +140,7 @@ pub async fn watch_for_ever(
         notices.record_status_checks(impaired(&statuses), now);
         let found = cluster.read(|index| find(&statuses, index, now));
         count(&found, &mut counted, &metrics);
+        notices.withdraw_status_checks(&found.iter().map(|finding| finding.claim.as_str()).collect());
         for finding in found {
             let Some(notice) = finding.notice(now) else { continue };
             tracing::info!(

@@ -10,7 +10,7 @@ use serde_json::json;
 use snapshot::SnapshotResult;
 
 use super::{PlanActions, PlannedClaim, from_plan};
-use crate::fixture::{class, node, pod, pool, words};
+use crate::fixture::{PROVIDER_ID, claim, class, node, pod, pool, words};
 use crate::state::attempts::launches::PodGroup;
 use crate::state::index::Index;
 
@@ -132,6 +132,16 @@ fn from_plan_reports_barren_nodepools_when_a_pod_is_pending() {
 /// Returns the approvals while `default/web` runs on `node-1`, which EC2 recommends to leave. `place` is the planned node of
 /// the pod.
 fn approved(place: Option<&str>, up: bool, message: &str, annotations: &serde_json::Value) -> Vec<String> {
+    approved_by("replace", place, up, message, annotations)
+}
+
+fn approved_by(
+    policy: &str,
+    place: Option<&str>,
+    up: bool,
+    message: &str,
+    annotations: &serde_json::Value,
+) -> Vec<String> {
     let now = Timestamp::UNIX_EPOCH;
     let mut index = Index::default();
     let condition = json!({
@@ -139,6 +149,9 @@ fn approved(place: Option<&str>, up: bool, message: &str, annotations: &serde_js
     });
     let at_risk = json!({"metadata": {"annotations": annotations}, "status": {"conditions": [condition]}});
     let other = json!({"metadata": {"name": "node-2", "labels": {label::INITIALIZED: up.to_string()}}});
+    let of_pool =
+        json!({"metadata": {"annotations": {annotation::REBALANCE: policy}}, "status": {"providerID": PROVIDER_ID}});
+    drop(index.apply(claim(&of_pool).as_ref().clone(), now, true));
     drop(index.apply(node(&at_risk).as_ref().clone(), now, true));
     drop(index.apply(node(&other).as_ref().clone(), now, true));
     let leaving = planner::Pod { leaving_node: Some("node-1".to_owned()), ..waiting(false) };
@@ -162,6 +175,7 @@ fn from_plan_approves_when_pods_have_initialized_nodes() {
         approved(Some("node-2"), true, "id=rebalance-1 EC2 sees a risk", &none).is_empty(),
         "no replacement is requested"
     );
+    assert!(approved_by("cordon", Some("node-2"), true, asks, &none).is_empty(), "its NodePool does not replace");
     let done = |id: &str| json!({annotation::REPLACEMENT_APPROVED: id});
     assert!(approved(Some("node-2"), true, asks, &done("rebalance-1")).is_empty(), "once is enough");
     assert_eq!(approved(Some("node-2"), true, asks, &done("rebalance-0")).len(), 1, "that was another one");

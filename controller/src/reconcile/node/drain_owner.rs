@@ -1,12 +1,15 @@
 //! Drain owner of a node: its agent if one is live, else the controller, never both and never none. The agent is asked by an
 //! annotation and answers with a condition. The wait of the controller for the agent is limited here. Then the controller signs
 //! on the node, and evicts pods once no request of the agent can arrive any more (`drain::Drain::take_over`).
+//!
+//! All that the agent says stands on the Node, which a compromised node writes as it likes. So a drain without an end passes to
+//! the controller for good, which is recorded on the NodeClaim.
 
 use std::time::Duration;
 
 use api::objects::Node;
-use api::{DrainProgress, DrainRequest, DrainTaken, annotation, condition, reason};
-use drain::{Drain, Millis};
+use api::{DrainProgress, DrainRequest, DrainTaken, NodeClaim, annotation, condition, reason};
+use drain::{Drain, MARK_HOLDS, Millis};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
@@ -19,6 +22,10 @@ const SILENCE: SignedDuration = SignedDuration::from_mins(3);
 const SILENCE_DRAINING: SignedDuration = SignedDuration::from_secs(30);
 /// Time in which an agent acknowledges a request.
 const ACKNOWLEDGES: SignedDuration = SignedDuration::from_secs(5);
+/// Time after the deadline in which an agent finishes its drain.
+const MARGIN: Duration = Duration::from_secs(30);
+/// Time in which a pod must leave a node whose agent drains.
+const STALLED: Duration = Duration::from_mins(10);
 /// Reason for a drain that the controller owns from the beginning.
 pub(super) const UNHEARD: &str = "no report of an agent for 3 minutes";
 
@@ -31,10 +38,33 @@ pub(super) enum DrainOwner {
     Agent,
     /// Controller, with the reason. The controller remains the owner until an agent removes the controller's signature.
     Ours(String),
+    /// Controller until the end, with the reason. The NodeClaim must record it before the controller evicts pods.
+    Final(String),
 }
 
 /// Decides the drain owner while pods that must be evicted are left.
-pub(super) fn whose(view: &NodeView) -> DrainOwner {
+pub(super) fn whose(view: &NodeView, drain: &Drain) -> DrainOwner {
+    if let Some(record) = recorded(view) {
+        return DrainOwner::Final(record.reason);
+    }
+    match by_node(view) {
+        DrainOwner::Ours(why) => DrainOwner::Ours(why),
+        owner => overdue(view, drain).map_or(owner, DrainOwner::Final),
+    }
+}
+
+/// Returns why the agent loses a drain that has no end, if its NodeClaim can record it.
+fn overdue(view: &NodeView, drain: &Drain) -> Option<String> {
+    let now = millis(view.now);
+    view.claim.as_ref()?;
+    if super::deadline(view).is_some_and(|deadline| now >= deadline + MARGIN) {
+        return Some("the agent did not finish its drain within 30 s after the deadline".to_owned());
+    }
+    let stalled = drain.without_progress(now) >= STALLED;
+    stalled.then(|| "no pod left the node for 10 minutes while its agent drained".to_owned())
+}
+
+fn by_node(view: &NodeView) -> DrainOwner {
     if view.node.annotation(annotation::DRAIN_TAKEN_OVER).is_some() {
         return DrainOwner::Ours(taken(&view.node).map_or_else(|| UNHEARD.to_owned(), |taken| taken.reason));
     }
@@ -68,6 +98,33 @@ pub(super) fn relieve(view: &NodeView, drain: &mut Drain) -> Option<Millis> {
     drain.take_over(millis(view.now), signed, view.node.annotation(annotation::AGENT_HEARTBEAT).is_some())
 }
 
+/// Returns the record of the controller's final ownership on the NodeClaim.
+pub(super) fn recorded(view: &NodeView) -> Option<DrainTaken> {
+    let annotations = view.claim.as_ref()?.metadata.annotations.as_ref()?;
+    DrainTaken::parse(annotations.get(annotation::DRAIN_TAKEN_OVER)?).filter(|record| record.id == id(view))
+}
+
+/// Records the final ownership of the controller on the NodeClaim.
+pub(super) fn record(view: &NodeView, claim: &NodeClaim, why: &str) -> Operation {
+    let annotations = json!({annotation::DRAIN_TAKEN_OVER: signature(view, why)});
+    Operation::Patch(super::claim_target(claim), json!({"metadata": {"annotations": annotations}}))
+}
+
+/// Returns the time until which the controller, as the final owner, may evict pods, whatever signature the node shows.
+pub(super) fn relieve_for_good(view: &NodeView, drain: &mut Drain) -> Option<Millis> {
+    drain.sign();
+    drain.take_over(millis(view.now), Some(millis(view.now)), true)
+}
+
+/// Returns a new signature for an agent that may still run, if the present one is missing or will soon be abandoned.
+pub(super) fn renew(view: &NodeView, why: &str) -> Option<Operation> {
+    let is_current = |taken: DrainTaken| taken.at <= view.now && millis(view.now) < millis(taken.at) + MARK_HOLDS;
+    let annotations = json!({annotation::DRAIN_TAKEN_OVER: signature(view, why)});
+    let patch = json!({"metadata": {"annotations": annotations}});
+    (!taken(&view.node).is_some_and(is_current))
+        .then(|| Operation::Patch(Target::Node(view.node.name().to_owned()), patch))
+}
+
 /// Signs on the node in the version that was read, so that a later change is read first.
 pub(super) fn sign(view: &NodeView, why: &str) -> Operation {
     let metadata = json!({
@@ -83,8 +140,8 @@ pub(super) fn signature(view: &NodeView, why: &str) -> String {
 }
 
 /// Returns the time that the agent has left, or `None` if the agent is not the owner.
-pub(super) fn patience(view: &NodeView) -> Option<Duration> {
-    let left = match whose(view) {
+pub(super) fn patience(view: &NodeView, drain: &Drain) -> Option<Duration> {
+    let left = match whose(view, drain) {
         DrainOwner::Ask(_) => ACKNOWLEDGES,
         DrainOwner::Agent => {
             let standing = standing(&view.node)?;
@@ -93,7 +150,7 @@ pub(super) fn patience(view: &NodeView) -> Option<Duration> {
                 Some(_) => SILENCE_DRAINING - view.now.duration_since(last_agent_report(&view.node)?),
             }
         }
-        DrainOwner::Ours(_) => return None,
+        DrainOwner::Ours(_) | DrainOwner::Final(_) => return None,
     };
     Duration::try_from(left).ok()
 }

@@ -342,6 +342,82 @@ fn decide_keeps_the_drain_until_the_agent_takes_it_back() {
     }
 }
 
+/// Returns the claim with a deadline, and with the record of a controller that keeps the drain.
+fn recorded(deadline: i64, record: Option<i64>) -> Value {
+    let record = record.map(|seconds| {
+        DrainTaken { id: "termination-node-uid".into(), reason: "no pod left".into(), at: at(seconds) }.to_string()
+    });
+    let mut all = ending(&[]);
+    let annotations =
+        json!({annotation::TERMINATION_TIMESTAMP: at(deadline).to_string(), annotation::DRAIN_TAKEN_OVER: record});
+    merge(&mut all, &json!({"metadata": {"annotations": annotations}}));
+    all
+}
+
+/// Nodes that delay their drain, by root on the node or by an agent whose drain hangs.
+fn liars(now: i64) -> [(&'static str, Value); 5] {
+    let draining = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
+    let heartbeat = json!({"metadata": {"annotations": {annotation::AGENT_HEARTBEAT: at(now + 9000).to_string()}}});
+    let mut future = asked(now, now + 9000, None);
+    merge(&mut future, &heartbeat);
+    [
+        ("drains for ever", asked(now, 110, draining)),
+        ("says nothing, with a request of the future", asked(now, now + 9000, None)),
+        ("removes each request", leaving(&heartbeat)),
+        ("reports from the future", future),
+        ("removes each signature", asked(now, 110, draining)),
+    ]
+}
+
+/// Without an end of the drain, the controller records on the NodeClaim that it keeps the drain, which no node can undo.
+#[test]
+fn decide_keeps_the_drain_when_a_node_delays_it_past_the_deadline() {
+    for (what, node) in liars(431) {
+        let early = node_view(&node, &recorded(402, None), &[json!({})], InstanceState::Alive, 431);
+        let waits = fresh(&early);
+        assert!(
+            words(&waits.steps).iter().all(|step| step != "patch claim default-1"),
+            "{what}: 29 s after the deadline"
+        );
+        let view = node_view(&node, &recorded(401, None), &[json!({})], InstanceState::Alive, 431);
+        let mut drain = start_drain(&view);
+        let decision = decide(&view, &mut drain);
+        let steps = words(&decision.steps);
+        for step in ["patch node node-1", "patch claim default-1"] {
+            assert!(steps.contains(&step.to_owned()), "{what}: {steps:?}");
+        }
+        assert!(decision.requests.is_empty(), "{what}: not before the record");
+        for (seconds, asks) in [(432, false), (452, true)] {
+            let view = node_view(&node, &recorded(401, Some(431)), &[json!({})], InstanceState::Alive, seconds);
+            let decision = decide(&view, &mut drain);
+            assert_eq!(requests(&decision).contains(&"delete pod web".to_owned()), asks, "{what}: {seconds}");
+        }
+    }
+}
+
+#[test]
+fn decide_keeps_the_drain_when_no_pod_leaves_for_ten_minutes() {
+    for (what, _) in liars(0) {
+        let node = |now| liars(now).into_iter().find(|(name, _)| *name == what).unwrap().1;
+        let first = node_view(
+            &node(200),
+            &ending(&[]),
+            &[json!({}), json!({"metadata": {"uid": "2"}})],
+            InstanceState::Alive,
+            200,
+        );
+        let mut drain = start_drain(&first);
+        let mut keeps = |seconds: i64, pods: &[Value]| {
+            let view = node_view(&node(seconds), &ending(&[]), pods, InstanceState::Alive, seconds);
+            words(&decide(&view, &mut drain).steps).contains(&"patch claim default-1".to_owned())
+        };
+        assert!(!keeps(200, &[json!({}), json!({"metadata": {"uid": "2"}})]), "{what}");
+        assert!(!keeps(400, &[json!({})]), "{what}: a pod left");
+        assert!(!keeps(999, &[json!({})]), "{what}");
+        assert!(keeps(1000, &[json!({})]), "{what}");
+    }
+}
+
 /// A notice during a termination brings the deadline forward, for the agent and for the controller.
 #[test]
 fn deadline_moves_forward_when_a_notice_arrives() {

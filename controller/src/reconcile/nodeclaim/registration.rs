@@ -76,17 +76,17 @@ fn owner(claim: &NodeClaim) -> Value {
     })
 }
 
-/// Returns the node's taints without the unregistered one, with those of the NodeClaim that the image did not set itself.
+/// Returns the node's taints without the unregistered one, with those of the NodeClaim that the image did not set itself. Where the
+/// image sets taints, a program may have removed a startup taint already. The taints of the NodePool stay: a node can label itself.
 fn taints(claim: &NodeClaim, node: &Node) -> Vec<Taint> {
     let mut taints: Vec<Taint> =
         node.spec.taints.iter().filter(|found| found.key != taint::UNREGISTERED).cloned().collect();
-    if node.label(label::DO_NOT_SYNC_TAINTS) != Some(label::TRUE) {
-        let wanted = claim.spec.taints.iter().flatten().chain(claim.spec.startup_taints.iter().flatten());
-        for wanted in wanted {
-            let known = taints.iter().any(|found| found.key == wanted.key && found.effect == wanted.effect);
-            if !known {
-                taints.push(wanted.clone());
-            }
+    let is_set_by_image = node.label(label::DO_NOT_SYNC_TAINTS) == Some(label::TRUE);
+    let of_start = claim.spec.startup_taints.iter().flatten().filter(|_| !is_set_by_image);
+    for wanted in claim.spec.taints.iter().flatten().chain(of_start) {
+        let known = taints.iter().any(|found| found.key == wanted.key && found.effect == wanted.effect);
+        if !known {
+            taints.push(wanted.clone());
         }
     }
     taints

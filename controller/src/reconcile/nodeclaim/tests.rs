@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     CapacityType, GateLimit, InstanceState, NodeClaimDecision, NodeClaimView, ReplacementResult, ReplacementView,
-    Scope, asks, decide,
+    Scope, asks, decide, has_unconfirmed_notice,
 };
 use crate::fixture::{at, body, claim, condition as cond, merge, node, pod, pool, status, words, written};
 use crate::informer::interruption::{Notice, NoticeKind};
@@ -33,6 +33,7 @@ fn claim_view(change: &Value, nodes: &[Value], seconds: i64) -> NodeClaimView {
         class: ClassReadiness::Ready,
         replacement: None,
         notice: None,
+        is_notice_held: false,
         now: at(seconds),
     }
 }
@@ -264,9 +265,14 @@ fn register_copies_the_metadata_of_the_claim_to_the_node() {
     assert_eq!(written(&decision.steps, condition::REGISTERED).unwrap().0, "True");
 }
 
+/// A startup taint that the image set may be gone already. No program removes a taint of the NodePool before the registration, so
+/// a node without it has only invented the label.
 #[test]
-fn register_adds_no_taints_when_the_label_forbids_it() {
-    let wanted = json!({"spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}});
+fn register_adds_no_startup_taints_when_the_label_forbids_it() {
+    let wanted = json!({"spec": {
+        "taints": [{"key": "gpu", "effect": "NoSchedule"}],
+        "startupTaints": [{"key": "cilium", "effect": "NoExecute"}],
+    }});
     let fresh = json!({
         "metadata": {"labels": {label::DO_NOT_SYNC_TAINTS: "true"}},
         "spec": {"taints": [
@@ -274,7 +280,7 @@ fn register_adds_no_taints_when_the_label_forbids_it() {
         ]},
     });
     let decision = decide(&claim_view(&merged(&[launched(), wanted]), std::slice::from_ref(&fresh), 300));
-    assert_eq!(taints(&patched(&fresh, &decision)), ["own"]);
+    assert_eq!(taints(&patched(&fresh, &decision)), ["own", "gpu"]);
 }
 
 #[test]
@@ -424,6 +430,37 @@ fn decide_deletes_the_claim_when_the_controller_has_a_notice() {
     let forced = with_notice(NoticeKind::SystemStatus, Some(60));
     let annotations = &body(&forced.steps)["metadata"]["annotations"];
     assert_eq!(annotations["karpenter.sh/nodeclaim-termination-timestamp"], at(60).to_string());
+}
+
+/// Above the limit for unconfirmed notices a NodeClaim stays, and is checked again. EC2's own notice needs no limit.
+#[test]
+fn decide_keeps_the_claim_when_too_many_notices_are_unconfirmed() {
+    let condition = json!({"type": condition::INTERRUPTED, "status": "True", "reason": reason::SPOT_INTERRUPTION});
+    let reported = [json!({"status": {"conditions": [condition]}})];
+    let rows = [
+        ("the agent's word", &reported[..], None, true),
+        ("the agent's word, and a failed check", &reported, Some(NoticeKind::SystemStatus), true),
+        ("a failed check", &[json!({})], Some(NoticeKind::InstanceStatus), true),
+        ("the agent's word, and EC2's", &reported, Some(NoticeKind::SpotInterrupted), false),
+        ("EC2's word", &[json!({})], Some(NoticeKind::InstanceTerminated), false),
+        ("no notice", &[json!({})], None, false),
+    ];
+    for (what, nodes, kind, unconfirmed) in rows {
+        let mut view = claim_view(&registered("True"), nodes, 60);
+        view.notice = kind.map(|kind| Notice { kind, deadline: None });
+        assert_eq!(has_unconfirmed_notice(&view), unconfirmed, "{what}");
+        view.is_notice_held = unconfirmed;
+        let decision = decide(&view);
+        assert_eq!(decision.disrupted.is_some(), kind.is_some_and(NoticeKind::is_announced), "{what}");
+        assert_eq!(decision.after.map(|after| after.as_secs()), unconfirmed.then_some(30), "{what}");
+    }
+    let mut leaving = claim_view(
+        &merged(&[registered("True"), json!({"metadata": {"deletionTimestamp": at(1).to_string()}})]),
+        &reported,
+        60,
+    );
+    leaving.notice = None;
+    assert!(!has_unconfirmed_notice(&leaving), "it is being deleted already");
 }
 
 /// EC2 has no capacity in a spot pool in which it interrupts instances. A notice for on-demand gives no information about the
@@ -579,6 +616,20 @@ fn decide_reports_other_nodes_that_claim_the_instance() {
     assert_eq!(words(&decide(&view).steps), ["event ProviderIDConflict"]);
     view.claim = claim(&launched());
     assert!(!words(&decide(&view).steps).contains(&"event ProviderIDConflict".to_owned()), "nothing registered yet");
+}
+
+/// The policy of an image is a word of the node. Only the NodeClaim's policy leads to a replacement.
+#[test]
+fn decide_reports_a_rebalance_policy_that_only_the_node_has() {
+    let recommended = json!({"type": condition::INTERRUPTED, "status": "True", "reason": reason::REBALANCE_RECOMMENDATION,
+        "message": "id=rebalance-1 policy=replace EC2 sees a risk"});
+    let noticed = json!({"status": {"conditions": [recommended]}});
+    for (policy, reported) in [(None, true), (Some("cordon"), true), (Some("replace"), false)] {
+        let of_pool = json!({"metadata": {"annotations": {annotation::REBALANCE: policy}}});
+        let view = claim_view(&merged(&[registered("True"), of_pool]), std::slice::from_ref(&noticed), 60);
+        let steps = words(&decide(&view).steps);
+        assert_eq!(steps.contains(&"event RebalanceNotApproved".to_owned()), reported, "{policy:?}: {steps:?}");
+    }
 }
 
 #[test]

@@ -20,6 +20,7 @@ fn pool_view(change: &Value) -> NodePoolView {
         registrations: RegistrationHealth::Unknown,
         replacements: ReplacementHealth::Unknown,
         launches: None,
+        held_notices: None,
         stale: Vec::new(),
         now: at(60),
     }

@@ -47,7 +47,8 @@ pub const TIMELINE: &str = "kerf.sh/timeline";
 pub const INTERRUPTION_DEADLINE: &str = "kerf.sh/interruption-deadline";
 /// Annotation of a Node: request to the agent to drain the node, by the controller or a person; a [`crate::DrainRequest`].
 pub const DRAIN: &str = "kerf.sh/drain";
-/// Annotation of a Node: mark that the controller drains the node itself, so the agent evicts no pods; a [`crate::DrainTaken`].
+/// Annotation of a Node: mark that the controller drains the node itself, so the agent evicts no pods; a [`crate::DrainTaken`]. On
+/// a NodeClaim, which no node can write, it records that the controller keeps the drain whatever the node says.
 pub const DRAIN_TAKEN_OVER: &str = "kerf.sh/drain-taken-over";
 /// Annotation of a Node, and of a NodePool's template: reaction to a rebalance recommendation: `ignore`, `cordon` or `replace`.
 pub const REBALANCE: &str = "kerf.sh/rebalance";

@@ -88,6 +88,9 @@ pub const REPLACEMENTS_HEALTHY: &str = "kerf.sh/ReplacementsHealthy";
 pub const LAUNCHES_HEALTHY: &str = "kerf.sh/LaunchesHealthy";
 /// NodePool: the controller's view of the cluster is current. Present only while a stale view prevents voluntary disruption.
 pub const WATCHES_HEALTHY: &str = "kerf.sh/WatchesHealthy";
+/// NodePool: notices of agents and failed status checks remove at most a fifth of its nodes in ten minutes. Present only while more
+/// ask for it.
+pub const NOTICES_WITHIN_LIMIT: &str = "kerf.sh/NoticesWithinLimit";
 /// Pod: a disruption is about to end the pod.
 pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
 

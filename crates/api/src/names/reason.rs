@@ -153,6 +153,8 @@ pub const REPLACEMENTS_FAILED: &str = "ReplacementsFailed";
 pub const LAUNCHES_FAILED: &str = "LaunchesFailed";
 /// NodePool, and event on it: the controller's view of a kind is too old for voluntary disruption.
 pub const WATCH_STALE: &str = "WatchStale";
+/// NodePool, and event on it: more nodes than a fifth report a notice or fail a status check that nothing else confirms.
+pub const TOO_MANY_NOTICES: &str = "TooManyNotices";
 /// Agent: every gate is open.
 pub const GATES_OPEN: &str = "GatesOpen";
 
@@ -246,6 +248,8 @@ pub const TERMINATING_ON_INTERRUPTION: &str = "TerminatingOnInterruption";
 pub const MALFORMED_OBJECT: &str = "MalformedObject";
 /// Event on a Node: another Node registered for the instance of its provider id, so that this one has no effect.
 pub const PROVIDER_ID_CONFLICT: &str = "ProviderIDConflict";
+/// Event on a NodeClaim: the agent waits to be replaced, as its image asks for and its NodePool does not.
+pub const REBALANCE_NOT_APPROVED: &str = "RebalanceNotApproved";
 /// Event on any object: its reconcile panicked and is retried.
 pub const INTERNAL_ERROR: &str = "InternalError";
 /// NodePool: a budget or an annotation is invalid.

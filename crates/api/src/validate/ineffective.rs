@@ -76,7 +76,7 @@ const ANNOTATIONS: [(&str, &[KeyOwner]); 33] = {
         (annotation::CONSOLIDATION_WARM_UP, &[Pool]),
         (annotation::DISRUPT_AT_MOST_ONCE_PER, &[Pod]),
         (annotation::DRAIN, &[Node]),
-        (annotation::DRAIN_TAKEN_OVER, &[Node]),
+        (annotation::DRAIN_TAKEN_OVER, &[Claim, Node]),
         (annotation::GATE_TIMEOUT, &[Class]),
         (annotation::INTERRUPTION_DEADLINE, &[Node]),
         (annotation::LAUNCH_TOKEN, &[Claim]),

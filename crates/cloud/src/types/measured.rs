@@ -7,6 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use planner::Resources;
 use serde::{Deserialize, Serialize};
 
+use crate::InstanceTypeInfo;
+
 /// Lifetime of a reading.
 pub const BELIEVED: SignedDuration = SignedDuration::from_hours(60 * 24);
 /// Minimum age at which an equal reading renews an old one. The delay avoids writes while many nodes of a type start.
@@ -276,6 +278,13 @@ impl Reading {
     }
 }
 
+/// Reports whether a node of the type can have this memory in bytes: 85 to 100 % of EC2's amount.
+#[must_use]
+pub fn is_plausible_memory(info: &InstanceTypeInfo, memory: i64) -> bool {
+    let listed = i64::try_from(info.memory_mib << 20).ok();
+    listed.is_some_and(|listed| memory <= listed && memory >= listed / 100 * 85)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -412,5 +421,14 @@ mod tests {
         assert!(memory.len() <= MOST && memory.len() > MOST - 100, "{}", memory.len());
         assert!(!memory.by_type(settings("ami-0"), NOW).contains_key("t0"));
         assert!(memory.text().len() < 900_000);
+    }
+
+    #[test]
+    fn is_plausible_memory_permits_85_to_100_percent_of_the_listed_memory() {
+        let info = InstanceTypeInfo { name: "m5.large".to_owned(), memory_mib: 8192, ..InstanceTypeInfo::default() };
+        let rows = [(6963, false), (6964, true), (7772, true), (8192, true), (8193, false), (1, false)];
+        for (mebibytes, expected) in rows {
+            assert_eq!(is_plausible_memory(&info, mebibytes << 20), expected, "{mebibytes} MiB");
+        }
     }
 }

@@ -175,7 +175,7 @@ fn attach_limits(drivers: Option<&Arc<CSINode>>, expected: Option<&InstanceType>
 
 /// Returns the known labels and the open requirements.
 ///
-/// A registered Node has its own labels. Before, the NodeClaim's labels count, with its requirements that leave one value.
+/// A registered Node has its own labels, except for those that say what was launched. Before, the NodeClaim's labels count, with its requirements that leave one value.
 /// Without an instance the other requirements are open.
 fn labels(machine: &NodeSource<'_>, stage: MachineStage) -> (BTreeMap<String, String>, Vec<planner::Requirement>) {
     let canonical = |labels: &BTreeMap<String, String>| {
@@ -188,6 +188,7 @@ fn labels(machine: &NodeSource<'_>, stage: MachineStage) -> (BTreeMap<String, St
         let mut labels: BTreeMap<String, String> = canonical(&all);
         labels.extend(all.into_iter().filter(|(key, _)| label::canonical(key) == key));
         labels.entry(label::HOSTNAME.to_owned()).or_insert_with(|| node.name().to_owned());
+        labels.extend(launched_labels(machine));
         return (labels, Vec::new());
     }
     let Some(claim) = machine.claim else { return (BTreeMap::new(), Vec::new()) };
@@ -200,6 +201,13 @@ fn labels(machine: &NodeSource<'_>, stage: MachineStage) -> (BTreeMap<String, St
     }
     let open = if stage == MachineStage::Unlaunched { requirements.to_vec() } else { Vec::new() };
     (labels, open)
+}
+
+/// Returns the labels that say what was launched. A node can change them on its Node.
+fn launched_labels(machine: &NodeSource<'_>) -> impl Iterator<Item = (String, String)> {
+    let of_claim = machine.claim.iter().flat_map(|claim| claim.metadata.labels.iter().flatten());
+    let launched = of_claim.filter(|(key, _)| label::is_well_known(key));
+    launched.map(|(key, value)| (key.clone(), value.clone()))
 }
 
 fn claim_requirements(claim: &NodeClaim) -> Requirements {
@@ -226,7 +234,7 @@ fn taints(machine: &NodeSource<'_>, stage: MachineStage) -> Vec<planner::Taint> 
 
 /// Returns the allocatable resources.
 ///
-/// An initialized Node has its own values. Before, the NodeClaim fills the values that kubelet has not reported. Without an
+/// An initialized Node has its own values, with CPU and memory that its instance type can have. Before, the NodeClaim fills the values that kubelet has not reported. Without an
 /// instance the cheapest listed type counts.
 fn allocatable(
     machine: &NodeSource<'_>,
@@ -237,7 +245,15 @@ fn allocatable(
     let name = machine.name();
     let read =
         |list: &ResourceList, kind, problems: &mut Vec<Problem>| quantities::resources(list, kind, name, problems);
-    let own = machine.node.map(|node| read(&node.status.allocatable, "Node", problems)).unwrap_or_default();
+    let mut own = machine.node.map(|node| read(&node.status.allocatable, "Node", problems)).unwrap_or_default();
+    // Device plugins may divide a device, so only these have a limit.
+    for name in [Resources::CPU, Resources::MEMORY] {
+        let reported = own.get(name);
+        let amount = plausible(machine, name, reported);
+        if amount < reported {
+            own.set(name, amount);
+        }
+    }
     if stage == MachineStage::Initialized {
         return own;
     }
@@ -250,12 +266,17 @@ fn allocatable(
     }
 }
 
+fn plausible(machine: &NodeSource<'_>, resource: &str, reported: i64) -> i64 {
+    machine.claim.map_or(reported, |claim| claim.plausible_amount(resource, reported))
+}
+
 /// Returns the resources that the node takes from its NodePool's limits. Without an instance each resource has its maximum over
 /// the listed types, so that EC2's choice never exceeds the limits.
 pub(super) fn capacity(context: &TranslationContext<'_>, machine: &NodeSource<'_>) -> Resources {
     let mut unread = Vec::new();
     let mut read = |list: &ResourceList| quantities::resources(list, "Node", machine.name(), &mut unread);
-    let own = machine.node.map(|node| read(&node.status.capacity)).unwrap_or_default();
+    let reported = machine.node.map(|node| read(&node.status.capacity)).unwrap_or_default();
+    let own: Resources = reported.iter().map(|(name, amount)| (name, plausible(machine, name, amount))).collect();
     let status = machine.claim.and_then(|claim| claim.status.as_ref());
     let of_claim = status.map(|status| read(&status.capacity)).unwrap_or_default();
     let known = quantities::filled(&own, &of_claim);

@@ -1,0 +1,60 @@
+//! View of a NodeClaim from the index.
+
+use std::sync::Arc;
+
+use api::objects::{Node, Pod};
+use api::status::Conditioned;
+use api::{NodeClaim, condition};
+use jiff::Timestamp;
+
+use super::{GateLimit, InstanceState, NodeClaimView, ReplacementView};
+use crate::state::class_readiness::ClassReadiness;
+use crate::state::index::Index;
+
+/// Returns the view of a NodeClaim, without what only its reconcile knows.
+#[must_use]
+pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<NodeClaimView> {
+    let claim = Arc::clone(index.claims.get(name)?);
+    let id = claim.provider_id().unwrap_or_default();
+    let nodes: Vec<_> = index.nodes_of(id).into_iter().cloned().collect();
+    let is_other = |node: &&Arc<Node>| nodes.iter().all(|own| own.name() != node.name());
+    Some(NodeClaimView {
+        other_nodes: index.all_nodes_of(id).into_iter().filter(is_other).cloned().collect(),
+        last_pod_event: nodes.first().and_then(|node| index.last_pod_event(node.name())),
+        gates: gate_limit(index, &claim, now),
+        class: ClassReadiness::from_index(index, &claim.spec.node_class_ref.name),
+        replacement: replacement_view(index, &claim),
+        pool: index.pool_of(&claim).cloned(),
+        nodes,
+        claim,
+        expected: Vec::new(),
+        instance: InstanceState::Unknown,
+        notice: None,
+        is_notice_held: false,
+        now,
+    })
+}
+
+/// Returns the view of a NodeClaim that a command created and that is not initialized yet.
+fn replacement_view(index: &Index, claim: &NodeClaim) -> Option<ReplacementView> {
+    claim.replaces().next().filter(|_| !claim.is_true(condition::INITIALIZED))?;
+    let nodes = index.nodes_of(claim.provider_id().unwrap_or_default());
+    let holds = |pod: &Pod| !pod.is_daemon() && !pod.is_static() && !pod.is_terminal();
+    let in_use = nodes.iter().any(|node| index.pods_on(node.name()).any(|pod| holds(pod)));
+    Some(ReplacementView { awaited: index.is_awaited(claim), in_use })
+}
+
+/// Returns the gate limit of the NodeClaim's EC2NodeClass, only for NodeClaims that wait for gates.
+fn gate_limit(index: &Index, claim: &NodeClaim, now: Timestamp) -> Option<GateLimit> {
+    let waiting = claim.is_true(condition::REGISTERED) && !claim.is_true(condition::INITIALIZED);
+    let class = index.classes.get(&claim.spec.node_class_ref.name).filter(|_| waiting)?;
+    let timeout = class.gate_timeout().ok().flatten()?;
+    let pool: Vec<_> = index
+        .claims_of_pool(claim.nodepool())
+        .map(|other| {
+            let node = index.nodes_of(other.provider_id().unwrap_or_default()).into_iter().next();
+            (other.as_ref(), node.map(AsRef::as_ref))
+        })
+        .collect();
+    Some(GateLimit::new(claim, timeout, &pool, now))
+}
