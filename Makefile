@@ -69,6 +69,12 @@ soak: prepare-soak ## Launches 2,000 claims under faults of every kind and 20 ki
 	@KERF_SOAK_CLAIMS=2000 KERF_SOAK_KILLS=20 KERF_SOAK_SEED=$(or $(SEED),1) $(RUN) soak "2,000 claims, 20 kills" \
 		"2 to 5 minutes, after the build" cargo test --workspace --locked --test all -- --nocapture soak::
 
+crowd: prepare-crowd controlplane ## Plans for 100,000 pods of 5,000 shapes that fit nowhere, in 512 MiB of memory; takes about an hour.
+	@tests/steps/static controller
+	@KERF_CROWD_PODS=100000 KERF_CROWD_SHAPES=5000 KERF_CONTROLLER=$(KERF_CACHE)/controller/kerf-controller \
+		$(RUN) crowd "100,000 pods that fit nowhere" "20 to 40 minutes, after the build" \
+		cargo test --workspace --locked --test all -- --nocapture crowd::
+
 pace: prepare-pace ## Launches 1,000 claims on the wire at EC2's pace; needs a quiet machine.
 	@KERF_PACE_CLAIMS=$(or $(CLAIMS),1000) $(RUN) pace "1,000 launches at EC2's pace" \
 		"4 to 5 minutes, after the build" cargo test --workspace --locked --test all -- --nocapture pace::claims_are

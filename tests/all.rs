@@ -5,6 +5,7 @@ mod chart;
 mod conformance;
 mod contract;
 mod crds;
+mod crowd;
 mod faults;
 mod installation;
 mod monitoring;

@@ -233,6 +233,14 @@ impl Environment {
         }
     }
 
+    /// Returns the process id of the controller.
+    ///
+    /// # Errors
+    /// Returns an error if the controller does not run.
+    pub fn controller_pid(&self) -> Result<u32> {
+        Ok(self.controller.as_ref().context("the controller does not run")?.id())
+    }
+
     /// Returns the address of the controller's probes.
     pub fn probes(&self) -> String {
         format!("127.0.0.1:{}", self.ports.probes)

@@ -49,6 +49,11 @@ impl Splitter {
         Ok(())
     }
 
+    /// Returns the size of the record that is not complete yet, in bytes.
+    pub(super) fn incomplete(&self) -> usize {
+        self.text_length
+    }
+
     /// Reports whether the bytes so far end at the end of a record.
     pub(super) fn is_at_rest(&self) -> bool {
         self.is_at_rest
@@ -92,6 +97,18 @@ mod tests {
             assert_eq!(found, expected, "pieces of {piece}");
             assert!(at_rest);
         }
+    }
+
+    #[test]
+    fn incomplete_counts_the_bytes_of_an_open_record() {
+        let mut splitter = Splitter::default();
+        let feed = |splitter: &mut Splitter, text: &str| splitter.feed(text.as_bytes(), |_| Ok::<(), ()>(())).unwrap();
+        feed(&mut splitter, "a,b\n\"open");
+        assert_eq!(splitter.incomplete(), 4);
+        feed(&mut splitter, &"x".repeat(100));
+        assert_eq!(splitter.incomplete(), 104);
+        feed(&mut splitter, "\"\n");
+        assert_eq!(splitter.incomplete(), 0);
     }
 
     #[test]

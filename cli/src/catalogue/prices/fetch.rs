@@ -10,6 +10,9 @@ use crate::failure::{Failure, chain};
 /// Timeout for a server that sends nothing.
 const SILENCE: Duration = Duration::from_secs(60);
 
+/// Maximum size of a record in bytes. The largest of AWS has a few thousand.
+const LONGEST_RECORD: usize = 1 << 20;
+
 /// Downloads the on-demand prices at `url`, in millionths of a dollar per hour by instance type.
 pub(super) fn fetch(url: &str, region: &str) -> Result<BTreeMap<String, i64>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::internal)?;
@@ -37,6 +40,9 @@ async fn download(url: &str, region: &str) -> Result<BTreeMap<String, i64>, Fail
         let Some(piece) = piece.map_err(|error| interrupted(url, read, &chain(&error.without_url())))? else { break };
         read += piece.len() as u64;
         splitter.feed(&piece, |record| offers.record(record, region)).map_err(|problem| invalid(url, &problem))?;
+        if splitter.incomplete() > LONGEST_RECORD {
+            return Err(invalid(url, &format!("a record has more than {LONGEST_RECORD} bytes")));
+        }
     }
     if expected.is_some_and(|expected| expected != read) || !splitter.is_at_rest() {
         return Err(interrupted(url, read, "the response ends in the middle of a record"));

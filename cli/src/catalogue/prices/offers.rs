@@ -28,6 +28,9 @@ const OPTIONAL: [(&str, &[&str]); 3] = [
 /// Required values for shared instances: one entry for each column with only one valid value.
 const WANTED: [(usize, &str); 6] = [(0, "OnDemand"), (2, "USD"), (3, "Hrs"), (7, "Linux"), (8, "NA"), (9, "Used")];
 
+/// Maximum number of instance types. A region of AWS has about a thousand.
+const MOST_TYPES: usize = 20_000;
+
 /// Positions of the columns in a record.
 #[derive(Clone, Copy, Debug)]
 struct Columns {
@@ -74,6 +77,9 @@ impl Offers {
         let price = price.ok_or_else(|| format!("record {}: {text:?} of {kind} is not a price", self.records))?;
         // Zero means "not sold in this form". Of several records of a type, the most expensive one has no conditions.
         if price > 0 && !kind.is_empty() {
+            if self.prices.len() >= MOST_TYPES {
+                return Err(format!("record {}: more than {MOST_TYPES} instance types", self.records));
+            }
             let known = self.prices.entry(kind.to_owned()).or_default();
             *known = price.max(*known);
         }
