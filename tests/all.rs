@@ -4,6 +4,7 @@ mod agent_with_karpenter;
 mod chart;
 mod conformance;
 mod contract;
+mod controller_account;
 mod crds;
 mod crowd;
 mod faults;

@@ -15,12 +15,17 @@ const OTHER: &str = "ip-10-0-0-2";
 const SOON: Duration = Duration::from_secs(120);
 const USAGES: &str = "/apis/kerf.sh/v1alpha1/nodeusages";
 
-const JSON: &str = "application/json";
-const MERGE: &str = "application/merge-patch+json";
+pub(super) const JSON: &str = "application/json";
+pub(super) const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
 /// Sends a request unchanged; returns the status code and the response.
-async fn send(client: &Client, method: Method, path: &str, body: Option<(&str, Value)>) -> Result<(u16, Value)> {
+pub(super) async fn send(
+    client: &Client,
+    method: Method,
+    path: &str,
+    body: Option<(&str, Value)>,
+) -> Result<(u16, Value)> {
     let mut request = Request::builder().method(method).uri(path);
     let mut bytes = Vec::new();
     if let Some((kind, value)) = body {
@@ -59,7 +64,7 @@ async fn apply(client: &Client, name: &str, body: Value) -> Result<(u16, Value)>
     send(client, Method::PATCH, &path, Some((APPLY, body))).await
 }
 
-fn message(answer: &Value) -> &str {
+pub(super) fn message(answer: &Value) -> &str {
     answer["message"].as_str().unwrap_or_default()
 }
 

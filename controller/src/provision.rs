@@ -332,7 +332,11 @@ impl Provisioner {
             nominated_until: nominations.by_node(),
             impaired: self.notices.impaired(now),
             delays,
-            settings: snapshot::Settings { resize: !self.resizer.is_closed(now), ..self.rules.planning },
+            settings: snapshot::Settings {
+                resize: !self.resizer.is_closed(now),
+                surge: index.permissions.surge,
+                ..self.rules.planning
+            },
             now,
         })
     }

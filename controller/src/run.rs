@@ -79,6 +79,10 @@ pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
     let (notes, outgoing) = EventRecorder::new();
     let (plan, triggers) = unbounded_channel();
     let cluster = Cluster::new(plan, notes);
+    cluster.change(|index| {
+        index.permissions = settings.permissions;
+        Triggers::default()
+    });
     let mut tasks = JoinSet::new();
     let probes = Probes::new(&settings, &cluster, &metrics, &leading);
     let known_market = Arc::clone(&probes.offerings);

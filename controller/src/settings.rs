@@ -11,6 +11,7 @@ use planner::{MinValuesPolicy, PreferencePolicy};
 
 use crate::metrics::detail::MetricsDetail;
 use crate::provision::batcher::BatchWindow;
+use crate::state::index::Permissions;
 
 pub use gates::Gates;
 
@@ -87,6 +88,12 @@ pub struct Args {
     /// Port of the debug pages on loopback: snapshots of plans that failed. 0 disables them.
     #[arg(long, env = "DEBUG_PORT", default_value_t = 8082)]
     debug_port: u16,
+    /// Permission to patch pods and pods/resize, which the chart grants with kerf.packing.enabled.
+    #[arg(long, env = "PACKING", default_value_t = false, action = clap::ArgAction::Set)]
+    packing: bool,
+    /// Permission to patch pods, which the chart grants with kerf.surge.enabled.
+    #[arg(long, env = "SURGE", default_value_t = false, action = clap::ArgAction::Set)]
+    surge: bool,
     /// Address of the ports for metrics and probes.
     #[arg(long, env = "LISTEN_ADDRESS", default_value = "0.0.0.0")]
     listen_address: std::net::IpAddr,
@@ -153,6 +160,8 @@ pub struct Settings {
     pub batch: BatchWindow,
     /// Feature gates.
     pub gates: Gates,
+    /// Optional permissions that the controller has.
+    pub permissions: Permissions,
     /// Settings of snapshots and plans.
     pub planning: snapshot::Settings,
     /// Address of /metrics.
@@ -221,6 +230,7 @@ impl Args {
             class_refresh: self.ami_refresh_interval.min(self.subnet_refresh_interval),
             batch: BatchWindow { idle: self.batch_idle_duration, max: self.batch_max_duration },
             gates,
+            permissions: Permissions { packing: self.packing, surge: self.surge },
             planning,
             metrics: (self.listen_address, self.metrics_port).into(),
             probes: (self.listen_address, self.health_probe_port).into(),
@@ -354,6 +364,18 @@ mod tests {
         assert_eq!(exported(&[]), (MetricsDetail::Aggregated, true));
         let flags = ["--metrics-detail=karpenter", "--disable-cluster-state-observability=true"];
         assert_eq!(exported(&flags), (MetricsDetail::Karpenter, false));
+    }
+
+    /// The chart grants these permissions only on request.
+    #[test]
+    fn settings_have_optional_permissions_only_on_request() {
+        let granted = |flags: &[&str]| {
+            let settings = args(flags).map(Args::settings).unwrap_or_else(|error| panic!("{error}"));
+            (settings.permissions.packing, settings.permissions.surge)
+        };
+        assert_eq!(granted(&[]), (false, false));
+        assert_eq!(granted(&["--packing=true", "--surge=false"]), (true, false));
+        assert_eq!(granted(&["--surge=true"]), (false, true));
     }
 
     /// An EC2NodeClass is refreshed as a whole, so the shorter interval applies to both.

@@ -67,6 +67,36 @@ fn chart_aggregates_capacity_buffers_only_on_request() -> Result<()> {
     Ok(())
 }
 
+/// Whoever may patch pods can put an image into them where no admission policy prevents it, so the right is an option.
+#[test]
+fn chart_grants_packing_and_surge_only_on_request() -> Result<()> {
+    let (packing, surge) = ("--set=kerf.packing.enabled=true", "--set=kerf.surge.enabled=true");
+    let rows: [(&[&str], &[&str]); 4] = [
+        (&[], &[]),
+        (&[packing], &["pods", "pods/resize"]),
+        (&[surge], &["pods"]),
+        (&[packing, surge], &["pods", "pods/resize"]),
+    ];
+    for (given, expected) in rows {
+        let objects = render(Version::Four, &[&super::LEAST[..], given].concat())?;
+        let role = super::object(&objects, "ClusterRole", "karpenter-core")?;
+        let rules = role["rules"].as_array().context("a role without rules")?;
+        let patches =
+            rules.iter().filter(|rule| rule["verbs"].as_array().is_some_and(|verbs| verbs.contains(&json!("patch"))));
+        let resources = patches.flat_map(|rule| rule["resources"].as_array().into_iter().flatten());
+        let optional = |name: &&str| ["pods", "pods/resize"].contains(name);
+        let found: BTreeSet<&str> = resources.filter_map(Value::as_str).filter(optional).collect();
+        ensure!(found == expected.iter().copied().collect(), "{given:?}: {found:?}");
+        let deployment = super::object(&objects, "Deployment", "karpenter")?;
+        let environment = &deployment["spec"]["template"]["spec"]["containers"][0]["env"];
+        for (name, value) in [("PACKING", given.contains(&packing)), ("SURGE", given.contains(&surge))] {
+            let variable = json!({"name": name, "value": value.to_string()});
+            ensure!(environment.as_array().is_some_and(|all| all.contains(&variable)), "{given:?}: {environment}");
+        }
+    }
+    Ok(())
+}
+
 /// Control planes of tests and demo read the chart's RBAC from a file, so that they need no Helm.
 #[test]
 fn rights_of_control_planes_match_rbac_of_the_chart() -> Result<()> {

@@ -82,6 +82,8 @@ pub fn command(control_plane: &ControlPlane, aws: Aws<'_>, ports: Ports) -> Resu
         .env("LISTEN_ADDRESS", Ipv4Addr::LOCALHOST.to_string())
         .env("METRICS_PORT", ports.metrics.to_string())
         .env("HEALTH_PROBE_PORT", ports.probes.to_string())
-        .env("DEBUG_PORT", "0");
+        .env("DEBUG_PORT", "0")
+        .env("PACKING", "true")
+        .env("SURGE", "true");
     Ok(command)
 }

@@ -9,7 +9,7 @@ use super::{is_of, named, text};
 const LEADER_LEASE: &str = "karpenter-leader-election";
 
 /// Variables that the controller reads; a test compares them with its settings.
-const SUPPORTED_VARIABLES: [&str; 43] = [
+const SUPPORTED_VARIABLES: [&str; 45] = [
     "AMI_REFRESH_INTERVAL",
     "AWS_ENDPOINT_URL",
     "AWS_REGION",
@@ -47,10 +47,12 @@ const SUPPORTED_VARIABLES: [&str; 43] = [
     "METRICS_DETAIL",
     "METRICS_PORT",
     "MIN_VALUES_POLICY",
+    "PACKING",
     "PREFERENCE_POLICY",
     "RESERVED_ENIS",
     "RISK_PREMIUM",
     "SUBNET_REFRESH_INTERVAL",
+    "SURGE",
     "SYSTEM_NAMESPACE",
     "VM_MEMORY_OVERHEAD_PERCENT",
 ];

@@ -37,6 +37,8 @@
   (list "FEATURE_GATES" (join "," $gates))
   (list "RISK_PREMIUM" .Values.kerf.riskPremium)
   (list "DEBUG_PORT" .Values.kerf.debugPort)
+  (list "PACKING" .Values.kerf.packing.enabled)
+  (list "SURGE" .Values.kerf.surge.enabled)
 }}
 {{- $value := index $pair 1 }}
 {{- if not (or (kindIs "invalid" $value) (eq (toString $value) "")) }}

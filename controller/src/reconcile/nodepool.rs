@@ -16,6 +16,7 @@ use crate::reconcile::hashes;
 use crate::state::attempts::launches::BlockedLaunches;
 use crate::state::attempts::replacements::ReplacementHealth;
 use crate::state::class_readiness::ClassReadiness;
+use crate::state::index::Permissions;
 use crate::state::registration_health::RegistrationHealth;
 use crate::state::view_ages::StaleKind;
 use crate::write::events::{Event, ObjectReference};
@@ -46,6 +47,8 @@ pub struct NodePoolView {
     pub stale: Vec<StaleKind>,
     /// NodeClaims that the limit for unconfirmed notices keeps.
     pub held_notices: Option<HeldNotices>,
+    /// Optional permissions of the controller.
+    pub permissions: Permissions,
     /// Time of the reconcile.
     pub now: Timestamp,
 }
@@ -74,6 +77,7 @@ pub fn decide(view: &NodePoolView) -> Vec<Operation> {
     steps.extend(check_launches(&mut pool, view));
     steps.extend(check_watches(&mut pool, view));
     steps.extend(check_notices(&mut pool, view));
+    steps.extend(check_permissions(&mut pool, view));
     let status = pool.status.get_or_insert_default();
     status.resources = resources(view);
     status.nodes = i64::try_from(view.claims.len()).unwrap_or(i64::MAX);
@@ -245,6 +249,17 @@ fn check_notices(pool: &mut NodePool, view: &NodePoolView) -> Option<Operation> 
          wait: check the image, the zone and the nodes' logs; delete a NodeClaim to replace its node now"
     );
     warn(pool, TYPE, reason::TOO_MANY_NOTICES, &message, view)
+}
+
+/// Sets the condition of permissions while one that the NodePool asks for is missing.
+fn check_permissions(pool: &mut NodePool, view: &NodePoolView) -> Option<Operation> {
+    const TYPE: &str = condition::PERMISSIONS_GRANTED;
+    let missing: Vec<&str> = view.permissions.missing(&view.pool).collect();
+    if missing.is_empty() {
+        pool.clear(TYPE, view.now);
+        return None;
+    }
+    warn(pool, TYPE, reason::PERMISSION_MISSING, &missing.join("; "), view)
 }
 
 /// Sets a condition to `False`, and returns an event with the same text if the condition changed.

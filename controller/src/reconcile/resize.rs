@@ -1,5 +1,6 @@
 //! Resizes of running pods: their writes and the order of the writes, so that a crash between two writes loses nothing. The
-//! original requests are in `kerf.sh/requested` before any request is lowered. The time of a restoration because of a shortage
+//! original requests are in `kerf.sh/requested` before any request is lowered; before that the NodeClaim records that the
+//! annotation counts on its node. The time of a restoration because of a shortage
 //! is in `kerf.sh/requests-given-back` before requests are raised.
 
 mod execute;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 
 use api::objects::{Container, Pod, Requested};
 use api::quantity::{self, CPU, MEMORY};
-use api::{Quantity, annotation, reason};
+use api::{NodeClaim, Quantity, annotation, reason};
 use jiff::Timestamp;
 use planner::{ContainerResize, Resize, ResizeReason, Size};
 use serde_json::{Map, Value, json};
@@ -18,11 +19,12 @@ pub use execute::Resizer;
 pub use recommendation::{Recommendation, Recommender, advice};
 
 use crate::write::events::{Event, ObjectReference};
-use crate::write::writer::{Operation, PodRef};
+use crate::write::writer::{Operation, PodRef, Target};
 
-/// Returns the operations that resize a pod; none if the pod is another one, is ending, or has other requests than in the plan.
+/// Returns the operations that resize a pod of the NodeClaim's node; none if the pod is another one, is ending, or has other
+/// requests than in the plan.
 #[must_use]
-pub fn steps(pod: &Arc<Pod>, resize: &Resize, now: Timestamp) -> Vec<Operation> {
+pub fn steps(pod: &Arc<Pod>, claim: &NodeClaim, resize: &Resize, now: Timestamp) -> Vec<Operation> {
     let same = pod.metadata.uid.as_deref() == Some(&resize.uid) && !pod.is_terminating() && !pod.is_terminal();
     let known =
         |it: &ContainerResize| pod.spec.containers.iter().any(|own| own.name == it.name && size(own) == it.from);
@@ -31,7 +33,12 @@ pub fn steps(pod: &Arc<Pod>, resize: &Resize, now: Timestamp) -> Vec<Operation> 
     }
     let target = PodRef { namespace: pod.namespace().to_owned(), name: pod.name().to_owned(), uid: resize.uid.clone() };
     let mut steps = Vec::new();
-    let annotations = annotations(pod, resize, now);
+    if resize.why == ResizeReason::MakesRoom && !claim.has_lowered_requests() {
+        let claim = Target::Claim(claim.metadata.name.clone().unwrap_or_default());
+        let annotations = json!({annotation::REQUESTS_LOWERED: annotation::TRUE});
+        steps.push(Operation::Patch(claim, json!({"metadata": {"annotations": annotations}})));
+    }
+    let annotations = annotations(pod, claim, resize, now);
     if !annotations.is_empty() {
         let metadata =
             json!({"uid": resize.uid, "resourceVersion": pod.metadata.resource_version, "annotations": annotations});
@@ -60,10 +67,11 @@ fn size(container: &Container) -> Size {
 }
 
 /// Returns the annotations that the pod needs and does not have yet.
-fn annotations(pod: &Pod, resize: &Resize, now: Timestamp) -> Map<String, Value> {
+fn annotations(pod: &Pod, claim: &NodeClaim, resize: &Resize, now: Timestamp) -> Map<String, Value> {
     let mut all = Map::new();
     if resize.why == ResizeReason::MakesRoom {
-        let before = pod.requested().ok().flatten().unwrap_or_default();
+        let written = claim.has_lowered_requests().then(|| pod.requested().ok().flatten());
+        let before = written.flatten().unwrap_or_default();
         let requested = remembered(&before, resize);
         if requested != before {
             all.insert(annotation::REQUESTED.to_owned(), requested.text().into());

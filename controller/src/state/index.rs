@@ -6,6 +6,7 @@ mod commands;
 mod context;
 mod failure_times;
 mod lookup;
+mod permissions;
 mod shared;
 mod table;
 mod transitions;
@@ -24,6 +25,7 @@ use api::usage::Usage;
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, Requirement, condition};
 use jiff::Timestamp;
 
+pub use permissions::Permissions;
 pub use table::{Key, Table, key_of};
 pub use transitions::{ConditionOwner, ConditionView, ObjectEnd, OwnerLabels, Transition, Transitions};
 pub use triggers::Indexed;
@@ -81,6 +83,8 @@ pub struct Index {
     pub stateful_sets: Table<StatefulSet>,
     /// NodeUsages by name, which is the name of the Node. No plan waits for them: without a report the utilization is unknown.
     pub usages: Table<NodeReport>,
+    /// Optional permissions of the controller.
+    pub permissions: Permissions,
     /// Transitions of conditions, and removed objects.
     pub turns: Transitions,
     /// Pods that kube-scheduler refused, by UID.

@@ -52,7 +52,8 @@ impl SnapshotCache {
     /// Translates a cluster into a snapshot.
     pub fn build(&mut self, input: &Input<'_>) -> SnapshotResult {
         let mut problems = Vec::new();
-        let new_pods = self.update_pods(input);
+        let machines = nodes::machines(input);
+        let new_pods = self.update_pods(input, &machines);
         let admission = admission(input);
         let mut daemons = daemons::translate(input, &admission, &self.records, &mut problems);
         let (buffers, mut buffer_pods) = buffers::resolve(input, &admission, &self.records);
@@ -65,7 +66,6 @@ impl SnapshotCache {
             daemons.iter_mut().map(|it| &mut it.shape).chain(buffer_pods.iter_mut().map(|pods| &mut pods.shape));
         shapes.for_each(|shape| shape.labels = self.records.selectable_labels(&shape.labels));
         let catalogues = self.catalogues(input, &mut problems);
-        let machines = nodes::machines(input);
         problems.extend(nodes::unclaimed::problems(input, &machines));
         self.update_nodes(input, &catalogues, &machines, &mut problems);
         let mut selection = self.select_pods(input, &machines);
@@ -102,9 +102,10 @@ impl SnapshotCache {
     }
 
     /// Updates the records of pods and returns those that are incomplete.
-    fn update_pods(&mut self, input: &Input<'_>) -> BTreeSet<u32> {
+    fn update_pods(&mut self, input: &Input<'_>, machines: &[NodeSource<'_>]) -> BTreeSet<u32> {
         self.records.update_budgets(&input.budgets);
-        self.records.refresh(&input.pods)
+        let lowered = machines.iter().filter(|machine| machine.claim.is_some_and(|claim| claim.has_lowered_requests()));
+        self.records.refresh(&input.pods, lowered.map(|machine| machine.name().to_owned()).collect())
     }
 
     fn complete_pods(&mut self, input: &Input<'_>, new_pods: BTreeSet<u32>, keys: BTreeSet<String>) {

@@ -106,6 +106,8 @@ pub struct Settings {
     pub node_repair: bool,
     /// True if requests of pods can be resized in place. Without resize, NodePools that lower requests only observe.
     pub resize: bool,
+    /// True if a copy of a pod can start before its eviction. Otherwise pods are evicted as without `kerf.sh/surge`.
+    pub surge: bool,
     /// True if NodePools with `replicas` get their nodes (feature gate `StaticCapacity`); otherwise they are omitted.
     pub static_pools: bool,
 }
@@ -122,6 +124,7 @@ impl Default for Settings {
             spot_to_spot: policy.spot_to_spot,
             node_repair: false,
             resize: true,
+            surge: true,
             static_pools: true,
         }
     }

@@ -206,10 +206,11 @@ pub(crate) fn ignoring_pools<'a>(input: &Input<'a>) -> BTreeSet<&'a str> {
     ignoring.filter_map(|pool| pool.metadata.name.as_deref()).collect()
 }
 
-/// Returns the names of NodePools that start a copy of a single-replica pod before its eviction.
-pub(crate) fn surging_pools<'a>(input: &Input<'a>) -> BTreeSet<&'a str> {
+/// Returns the names of NodePools that start a copy of a single-replica pod before its eviction; `None` if no pod can have a
+/// copy.
+pub(crate) fn surging_pools<'a>(input: &Input<'a>) -> Option<BTreeSet<&'a str>> {
     let surging = input.pools.iter().filter(|pool| pool.surges() == Ok(true));
-    surging.filter_map(|pool| pool.metadata.name.as_deref()).collect()
+    input.settings.surge.then(|| surging.filter_map(|pool| pool.metadata.name.as_deref()).collect())
 }
 
 fn minimum_savings(pool: &NodePool) -> MinimumSavings {

@@ -123,6 +123,18 @@ pub enum Problem {
         /// Value of the annotation.
         text: String,
     },
+    /// A pod requests a copy, which the controller has no permission to start.
+    #[error(
+        "Pod {pod}{}: annotation kerf.sh/surge has no effect, because the controller may not patch pods: set \
+         kerf.surge.enabled=true in the values of the chart, or remove the annotation",
+        and_others(*.others)
+    )]
+    SurgeNotPermitted {
+        /// Name of the first such pod, `namespace/name`.
+        pod: String,
+        /// Number of other such pods.
+        others: usize,
+    },
     /// A `consolidateAfter` is not a duration and counts as `Never`.
     #[error(
         "NodePool {pool}: consolidateAfter {text:?} is not a duration, so no node is consolidated; write 30s, 10m \
@@ -305,6 +317,7 @@ impl Problem {
             | Self::Requested { pod, .. }
             | Self::Resize { pod, .. }
             | Self::Surge { pod, .. }
+            | Self::SurgeNotPermitted { pod, .. }
             | Self::Mix { pod, .. } => ("Pod", pod),
         };
         vec![Subject::new(kind, name)]
@@ -323,6 +336,7 @@ impl Problem {
             Self::Usage { .. } => reason::USAGE_IGNORED,
             Self::Ineffective { .. } => reason::NO_EFFECT,
             Self::UndeclaredTaint { .. } => reason::UNDECLARED_TAINT,
+            Self::SurgeNotPermitted { .. } => reason::PERMISSION_MISSING,
             Self::DoNotDisrupt { .. } | Self::NodeDoNotDisrupt { .. } => reason::INVALID_DO_NOT_DISRUPT_ANNOTATION,
             Self::Rest { .. }
             | Self::Requested { .. }
@@ -359,6 +373,7 @@ impl Problem {
             | Self::Rest { pod, others, .. }
             | Self::Resize { pod, others, .. }
             | Self::Surge { pod, others, .. }
+            | Self::SurgeNotPermitted { pod, others }
             | Self::Mix { pod, others, .. } => Some((pod, others)),
             Self::Ineffective { name, others, .. } => Some((name, others)),
             Self::NodeDoNotDisrupt { node, others, .. }

@@ -25,8 +25,13 @@ const RIGHTS: [&str; 7] = [
     "ValidatingAdmissionPolicyBinding",
 ];
 
-/// Values that the chart requires and that do not affect permissions.
-const VALUES: [&str; 2] = ["--set=settings.clusterName=kerf", "--set=kerf.image.repository=kerf"];
+/// Values that the chart requires, and those that grant every optional permission.
+const VALUES: [&str; 4] = [
+    "--set=settings.clusterName=kerf",
+    "--set=kerf.image.repository=kerf",
+    "--set=kerf.packing.enabled=true",
+    "--set=kerf.surge.enabled=true",
+];
 
 /// Time limit until the API server applies its new roles.
 const RELOAD: Duration = Duration::from_secs(120);

@@ -49,7 +49,8 @@ pub fn surging_pods(index: &Index, node: &Node, claim: Option<&NodeClaim>) -> Ve
     let surging =
         index.pods_on(node.name()).filter(|pod| !pod.is_terminal() && !pod.is_terminating()).filter_map(|pod| {
             let surged = Surged::from_pod(pod);
-            let asks = surged.is_some() || objects::surges(pod, pool_asks, || is_alone(index, pod));
+            let asks =
+                surged.is_some() || index.permissions.surge && objects::surges(pod, pool_asks, || is_alone(index, pod));
             let copies = surged.as_ref().map(|surged| copies(index, pod, surged)).unwrap_or_default();
             asks.then(|| Surging { pod: Arc::clone(pod), surged, copies })
         });
@@ -59,7 +60,7 @@ pub fn surging_pods(index: &Index, node: &Node, claim: Option<&NodeClaim>) -> Ve
 /// Reports whether a copy of the pod must be ready before its eviction from the NodeClaim's node.
 #[must_use]
 pub fn surges(index: &Index, claim: &NodeClaim, pod: &Pod) -> bool {
-    objects::surges(pod, pool_asks(index, claim), || is_alone(index, pod))
+    index.permissions.surge && objects::surges(pod, pool_asks(index, claim), || is_alone(index, pod))
 }
 
 fn pool_asks(index: &Index, claim: &NodeClaim) -> bool {

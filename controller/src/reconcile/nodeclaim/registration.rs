@@ -76,13 +76,20 @@ fn owner(claim: &NodeClaim) -> Value {
     })
 }
 
+/// Reports whether an earlier registration made the NodeClaim the owner of the node.
+fn is_owned(claim: &NodeClaim, node: &Node) -> bool {
+    let owners = node.metadata.owner_references.iter().flatten();
+    owners.into_iter().any(|owner| Some(&owner.uid) == claim.metadata.uid.as_ref())
+}
+
 /// Returns the node's taints without the unregistered one, with those of the NodeClaim that the image did not set itself. Where the
-/// image sets taints, a program may have removed a startup taint already. The taints of the NodePool stay: a node can label itself.
+/// image sets taints, a program may have removed a startup taint already; also since an earlier registration whose status was not
+/// written. The taints of the NodePool stay: a node can label itself.
 fn taints(claim: &NodeClaim, node: &Node) -> Vec<Taint> {
     let mut taints: Vec<Taint> =
         node.spec.taints.iter().filter(|found| found.key != taint::UNREGISTERED).cloned().collect();
-    let is_set_by_image = node.label(label::DO_NOT_SYNC_TAINTS) == Some(label::TRUE);
-    let of_start = claim.spec.startup_taints.iter().flatten().filter(|_| !is_set_by_image);
+    let may_lack = node.label(label::DO_NOT_SYNC_TAINTS) == Some(label::TRUE) || is_owned(claim, node);
+    let of_start = claim.spec.startup_taints.iter().flatten().filter(|_| !may_lack);
     for wanted in claim.spec.taints.iter().flatten().chain(of_start) {
         let known = taints.iter().any(|found| found.key == wanted.key && found.effect == wanted.effect);
         if !known {

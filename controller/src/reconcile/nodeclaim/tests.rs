@@ -283,6 +283,22 @@ fn register_adds_no_startup_taints_when_the_label_forbids_it() {
     assert_eq!(taints(&patched(&fresh, &decision)), ["own", "gpu"]);
 }
 
+/// The status of the first registration was not written, and the owner of the startup taint has removed it since.
+#[test]
+fn register_adds_no_taints_again_when_the_node_is_owned() {
+    let wanted = json!({"spec": {"startupTaints": [{"key": "cilium", "effect": "NoExecute"}]}});
+    let owner = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": "default-1", "uid": "claim-uid"});
+    let node = |uid: &str| {
+        let owner = merged(&[owner.clone(), json!({"uid": uid})]);
+        json!({"metadata": {"ownerReferences": [owner], "labels": {label::REGISTERED: "true"}}})
+    };
+    for (uid, expected) in [("claim-uid", vec![]), ("other-uid", vec!["cilium"])] {
+        let node = node(uid);
+        let decision = decide(&claim_view(&merged(&[launched(), wanted.clone()]), std::slice::from_ref(&node), 300));
+        assert_eq!(taints(&patched(&node, &decision)), expected, "{uid}");
+    }
+}
+
 #[test]
 fn register_warns_when_the_unregistered_taint_is_missing() {
     let decision = decide(&claim_view(&launched(), &[json!({})], 300));

@@ -9,6 +9,7 @@ use super::{NodePoolView, decide, is_renewed};
 use crate::fixture::{at, body, claim, class, condition as cond, merge, node, pool, words, written};
 use crate::state::attempts::launches::BlockedLaunches;
 use crate::state::attempts::replacements::ReplacementHealth;
+use crate::state::index::Permissions;
 use crate::state::registration_health::RegistrationHealth;
 
 fn pool_view(change: &Value) -> NodePoolView {
@@ -22,6 +23,7 @@ fn pool_view(change: &Value) -> NodePoolView {
         launches: None,
         held_notices: None,
         stale: Vec::new(),
+        permissions: Permissions::default(),
         now: at(60),
     }
 }
@@ -222,6 +224,37 @@ fn decide_reports_launches_while_pods_wait() {
     }
     let steps = decide(&pool_view(&hashed()));
     assert_eq!(written(&steps, condition::LAUNCHES_HEALTHY), None);
+}
+
+/// Rows: annotations, permissions for packing and surge, and the values of the chart in the message.
+#[test]
+fn decide_reports_annotations_that_need_a_missing_permission() {
+    let pack = json!({annotation::UTILIZATION: "pack"});
+    let both = json!({annotation::UTILIZATION: "pack", annotation::SURGE: "true"});
+    let rows = [
+        (&pack, (false, true), vec!["kerf.packing.enabled=true"]),
+        (&both, (false, false), vec!["kerf.packing.enabled=true", "kerf.surge.enabled=true"]),
+        (&both, (true, false), vec!["kerf.surge.enabled=true"]),
+        (&both, (true, true), vec![]),
+        (&json!({annotation::UTILIZATION: "observe", annotation::SURGE: "false"}), (false, false), vec![]),
+    ];
+    for (annotations, (packing, surge), fixes) in rows {
+        let change = merge_of(&hashed(), &json!({"metadata": {"annotations": annotations}}));
+        let view = NodePoolView { permissions: Permissions { packing, surge }, ..pool_view(&change) };
+        let steps = decide(&view);
+        let found = written(&steps, condition::PERMISSIONS_GRANTED);
+        assert_eq!(words(&steps).contains(&"event PermissionMissing".to_owned()), !fixes.is_empty(), "{annotations}");
+        let message = found.map(|(status, _, message)| format!("{status}: {message}")).unwrap_or_default();
+        assert!(fixes.iter().all(|fix| message.starts_with("False") && message.contains(fix)), "{message}");
+        assert_eq!(message.is_empty(), fixes.is_empty(), "{message}");
+        assert_eq!(message.matches(".enabled=true").count(), fixes.len(), "{message}");
+    }
+}
+
+fn merge_of(one: &Value, other: &Value) -> Value {
+    let mut all = one.clone();
+    merge(&mut all, other);
+    all
 }
 
 /// The node's capacity counts once it exists, the NodeClaim's before. A NodeClaim without both counts as a node without

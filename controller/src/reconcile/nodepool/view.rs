@@ -26,6 +26,7 @@ pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<NodePoolView> {
         launches: None,
         stale: Vec::new(),
         held_notices: None,
+        permissions: index.permissions,
         pool,
         now,
     })

@@ -30,6 +30,8 @@ pub struct Resizer {
     cluster: Arc<Cluster>,
     writer: Writer,
     metrics: Arc<Metrics>,
+    /// False if the controller may not resize pods.
+    permitted: bool,
     state: Mutex<ResizeState>,
 }
 
@@ -47,13 +49,14 @@ impl Resizer {
     /// Creates an executor without earlier attempts.
     #[must_use]
     pub fn new(client: Client, cluster: Arc<Cluster>, writer: Writer, metrics: Arc<Metrics>) -> Self {
-        Self { client, cluster, writer, metrics, state: Mutex::default() }
+        let permitted = cluster.read(|index| index.permissions.packing);
+        Self { client, cluster, writer, metrics, permitted, state: Mutex::default() }
     }
 
     /// Reports whether pods cannot be resized, so that NodePools with utilization `pack` only observe.
     #[must_use]
     pub fn is_closed(&self, now: Timestamp) -> bool {
-        self.state().closed.is_some_and(|at| is_within(CLOSED, at, now))
+        !self.permitted || self.state().closed.is_some_and(|at| is_within(CLOSED, at, now))
     }
 
     /// Carries out the resizes of a plan, one pod after another. A later plan repeats a failed resize.
@@ -62,8 +65,12 @@ impl Resizer {
             return;
         }
         for resize in self.due(resizes, now) {
-            let pod = self.cluster.read(|index| index.pods.get(&resize.pod).cloned());
-            let steps = pod.map(|pod| steps(&pod, resize, now)).unwrap_or_default();
+            let steps = self.cluster.read(|index| {
+                let pod = index.pods.get(&resize.pod)?;
+                let claim = index.claim_of(index.nodes.get(&pod.spec.node_name)?)?;
+                Some(steps(pod, claim, resize, now))
+            });
+            let steps = steps.unwrap_or_default();
             if !steps.is_empty() && !self.is_closed(now) {
                 let outcome = self.writer.run_all(steps).await;
                 self.record(resize, outcome, now);
@@ -93,7 +100,7 @@ impl Resizer {
         let text = daemon::error::chain(&error);
         self.state().failed.insert(resize.uid.clone(), now);
         if is_denied(&error, &text) {
-            self.close("pods are not resized: allow the controller to patch pods and pods/resize", &text, now);
+            self.close("pods are not resized: set kerf.packing.enabled=true, or allow the controller to patch pods and pods/resize", &text, now);
         } else {
             tracing::warn!(
                 pod = pod,

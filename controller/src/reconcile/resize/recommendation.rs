@@ -49,9 +49,11 @@ pub fn advice(index: &Index, packing: bool, now: Timestamp) -> Recommendation {
         let pool = node.label(label::NODEPOOL).and_then(|name| Some((name, index.pools.get(name)?)));
         let Some((name, pool)) = pool.filter(|(_, pool)| is_advised(pool, packing)) else { continue };
         let Some(usage) = index.usage_of(node, now) else { continue };
+        let lowered = index.claim_of(node).is_some_and(|claim| claim.has_lowered_requests());
         let (of_node, rules) = (snapshot::node_usage(usage), snapshot::packing_rules(pool));
         for pod in index.pods_on(node.name()).filter(|pod| !pod.is_terminal() && !pod.is_terminating()) {
-            let sizing = snapshot::sizing(pod, Some(usage));
+            let requested = if lowered { pod.requested() } else { Ok(None) };
+            let sizing = snapshot::sizing(pod, requested, Some(usage));
             let Some((requested, fitting)) = figure(&sizing, &of_node, rules) else { continue };
             let spare = all.spare.entry(name.to_owned()).or_default();
             *spare = spare.plus(requested.minus(fitting));

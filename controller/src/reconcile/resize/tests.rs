@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use api::objects::{NodeReport, Pod};
 use api::usage::{Level, PodId, PodUsage, UNKNOWN, encode_pods};
-use api::{annotation, label};
+use api::{NodeClaim, annotation, label};
 use planner::{ContainerResize, Resize, ResizeReason, Size};
 use serde_json::{Value, json};
 
 use super::{advice, steps};
-use crate::fixture::{at, node};
+use crate::fixture::{at, body, claim, node, words};
 use crate::state::index::Index;
 use crate::write::writer::Operation;
 
@@ -48,9 +48,18 @@ fn resize(why: ResizeReason, from: i64, to: i64) -> Resize {
     }
 }
 
-/// Returns the bodies of the writes, without events.
+/// Returns a NodeClaim that records whether Kerf lowered requests on its node.
+fn recorded(lowered: &str) -> Arc<NodeClaim> {
+    claim(&json!({"metadata": {"annotations": {annotation::REQUESTS_LOWERED: lowered}}}))
+}
+
+/// Returns the bodies of the writes to the pod, on a node on which Kerf lowered requests before.
 fn bodies(pod: &Arc<Pod>, resize: &Resize) -> Vec<(&'static str, Value)> {
-    let written = steps(pod, resize, at(0)).into_iter().filter_map(|step| {
+    pod_writes(steps(pod, &recorded("true"), resize, at(0)))
+}
+
+fn pod_writes(steps: Vec<Operation>) -> Vec<(&'static str, Value)> {
+    let written = steps.into_iter().filter_map(|step| {
         let name = step.name();
         match step {
             Operation::PatchPod(target, body) | Operation::ResizePod(target, body) => {
@@ -87,6 +96,22 @@ fn steps_store_the_requests_before_they_lower_them() {
     assert_eq!(bodies(&pod(&other), &lower)[0], patch(json!({annotation::REQUESTED: both})));
 }
 
+/// The annotation of a pod counts only where the NodeClaim has the record, so the record is written first.
+#[test]
+fn steps_record_on_the_claim_before_the_first_lowered_request() {
+    let lower = resize(ResizeReason::MakesRoom, 1500, 750);
+    let foreign = pod(&json!({annotation::REQUESTED: r#"{"old":{"cpu":"90"}}"#}));
+    let steps = |claim: &str, resize: &Resize| steps(&foreign, &recorded(claim), resize, at(0));
+    let first = steps("", &lower);
+    assert_eq!(words(&first)[..2], ["patch claim default-1", "patch pod web-1"]);
+    assert_eq!(body(&first)["metadata"]["annotations"], json!({annotation::REQUESTS_LOWERED: "true"}));
+    let written = pod_writes(first).remove(0).1["metadata"]["annotations"][annotation::REQUESTED].clone();
+    assert_eq!(written, r#"{"main":{"cpu":"1500m","memory":"2Gi"}}"#, "an annotation of another client is not kept");
+    assert_eq!(words(&steps("true", &lower))[0], "patch pod web-1", "once");
+    let raises = steps("", &resize(ResizeReason::Grown, 1500, 1600));
+    assert_eq!(words(&raises)[0], "resize pod web-1", "only before requests are lowered");
+}
+
 #[test]
 fn steps_store_the_shortage_before_they_raise_requests() {
     let up = resize(ResizeReason::Pressure, 1500, 3000);
@@ -112,7 +137,7 @@ fn steps_return_nothing_when_the_pod_changed() {
     ending.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
     let rows = [(pod(&json!({})), other), (pod(&json!({})), changed), (Arc::new(ending), lower)];
     for (pod, resize) in rows {
-        assert_eq!(steps(&pod, &resize, at(0)).len(), 0, "{resize:?}");
+        assert_eq!(steps(&pod, &recorded("true"), &resize, at(0)).len(), 0, "{resize:?}");
     }
 }
 

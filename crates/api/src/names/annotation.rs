@@ -57,6 +57,8 @@ pub const REPLACEMENT_APPROVED: &str = "kerf.sh/replacement-approved";
 /// Annotation of a NodeClaim that another controller launched: time at which Kerf took it over. For ten minutes from then on, its
 /// node is not consolidated.
 pub const ADOPTED_AT: &str = "kerf.sh/adopted-at";
+/// Annotation of a NodeClaim: [`TRUE`] once Kerf lowers requests of a pod on its node. Only on such nodes [`REQUESTED`] counts.
+pub const REQUESTS_LOWERED: &str = "kerf.sh/requests-lowered";
 /// Annotation of a NodeClaim: client token of its CreateFleet call, written before the call.
 pub const LAUNCH_TOKEN: &str = "kerf.sh/launch-token";
 /// Annotation of a NodeClaim: NodeClaims that are removed once this one is initialized, separated by commas.

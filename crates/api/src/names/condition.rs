@@ -91,6 +91,8 @@ pub const WATCHES_HEALTHY: &str = "kerf.sh/WatchesHealthy";
 /// NodePool: notices of agents and failed status checks remove at most a fifth of its nodes in ten minutes. Present only while more
 /// ask for it.
 pub const NOTICES_WITHIN_LIMIT: &str = "kerf.sh/NoticesWithinLimit";
+/// NodePool: the controller has the permissions that annotations of the NodePool need. Present only if one is missing.
+pub const PERMISSIONS_GRANTED: &str = "kerf.sh/PermissionsGranted";
 /// Pod: a disruption is about to end the pod.
 pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
 

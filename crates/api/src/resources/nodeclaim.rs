@@ -162,6 +162,13 @@ impl NodeClaim {
         self.metadata.annotations.as_ref()?.get(annotation::REPLACED_BY).map(String::as_str).filter(|it| !it.is_empty())
     }
 
+    /// Reports whether Kerf lowered requests of a pod on the NodeClaim's node.
+    #[must_use]
+    pub fn has_lowered_requests(&self) -> bool {
+        let annotations = self.metadata.annotations.as_ref();
+        annotations.and_then(|all| all.get(annotation::REQUESTS_LOWERED)).is_some_and(|text| text == annotation::TRUE)
+    }
+
     /// Returns the NodeClaims that are removed once this one is initialized.
     pub fn replaces(&self) -> impl Iterator<Item = &str> {
         let list = self.metadata.annotations.as_ref().and_then(|all| all.get(annotation::REPLACES));

@@ -63,7 +63,7 @@ const DOMAIN: &str = "kerf.sh/";
 const BEHIND: &str = "kerf.sh0";
 
 /// Our annotations, with the owners on which they are read. A test compares the keys with those of [`annotation`].
-const ANNOTATIONS: [(&str, &[KeyOwner]); 33] = {
+const ANNOTATIONS: [(&str, &[KeyOwner]); 34] = {
     use KeyOwner::{Claim, Class, Node, Overlay, Pod, Pool, PoolTemplate};
     [
         (annotation::ADOPTED_AT, &[Claim]),
@@ -93,6 +93,7 @@ const ANNOTATIONS: [(&str, &[KeyOwner]); 33] = {
         (annotation::REPLACES, &[Claim]),
         (annotation::REQUESTED, &[Pod]),
         (annotation::GIVEN_BACK, &[Pod]),
+        (annotation::REQUESTS_LOWERED, &[Claim]),
         (annotation::RESIZE, &[Pod]),
         (annotation::SPOT_SHARE, &[Pod]),
         (annotation::SURGE, &[Pod, Pool]),

@@ -10,18 +10,21 @@ use crate::pods::records::{Record, Records};
 use crate::pods::{full_name, is_reschedulable, uid, workload};
 use crate::{Problem, millis};
 
-/// Translates a bound pod. `surging` is true if the NodePool starts a replacement of a single-replica pod before its eviction.
+/// Translates a bound pod. `surging` is true if the NodePool starts a copy of a single-replica pod before its eviction,
+/// and `None` if no pod can have a copy.
 pub(super) fn bound_pod(
     records: &Records,
     record: &Record,
-    surging: bool,
+    surging: Option<bool>,
     now: Timestamp,
     problems: &mut Vec<Problem>,
 ) -> BoundPod {
     let pod = &record.pod;
-    let surges = objects::surges(pod, surging, || records.is_only_replica(record));
+    let surges = surges(records, record, surging);
     let own = records.budgets(record);
-    problems.extend(pod.requested().err().map(|error| Problem::Requested { pod: full_name(pod), error }));
+    problems.extend(record.requested().err().map(|error| Problem::Requested { pod: full_name(pod), error }));
+    let asks = surging.is_none() && objects::surges(pod, false, || false);
+    problems.extend(asks.then(|| Problem::SurgeNotPermitted { pod: full_name(pod), others: 0 }));
     BoundPod {
         uid: uid(pod),
         name: full_name(pod),
@@ -42,11 +45,21 @@ pub(super) fn bound_pod(
     }
 }
 
+/// Reports whether a copy of the pod starts before its eviction.
+fn surges(records: &Records, record: &Record, surging: Option<bool>) -> bool {
+    surging.is_some_and(|asks| objects::surges(&record.pod, asks, || records.is_only_replica(record)))
+}
+
 /// Returns a problem if the pod can never be evicted.
-pub(super) fn never_evicted(records: &Records, record: &Record, surging: bool, now: Timestamp) -> Option<Problem> {
+pub(super) fn never_evicted(
+    records: &Records,
+    record: &Record,
+    surging: Option<bool>,
+    now: Timestamp,
+) -> Option<Problem> {
     let pod = &record.pod;
     let own = records.budgets(record);
-    let surges = !own.is_empty() && objects::surges(pod, surging, || records.is_only_replica(record));
+    let surges = !own.is_empty() && surges(records, record, surging);
     let why = Unevictable::from_pod(pod, &own, surges, now)?;
     Some(Problem::NeverEvicted { pod: full_name(pod), others: 0, why })
 }

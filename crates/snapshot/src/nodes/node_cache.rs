@@ -72,7 +72,7 @@ struct Source {
     impaired: Option<Timestamp>,
     node_repair: bool,
     packs: bool,
-    surges: bool,
+    surges: Option<bool>,
 }
 
 impl Source {
@@ -184,8 +184,8 @@ fn make(
     for (bound, record) in node.pods.iter_mut().zip(&pods) {
         bound.used = usage.and_then(|usage| utilization::used_by(&record.pod, usage));
         // Only these pods need their sizing.
-        if source.packs || record.pod.annotation(annotation::REQUESTED).is_some() {
-            bound.sizing = Some(Box::new(utilization::sizing(&record.pod, usage)));
+        if source.packs || record.restorable && record.pod.annotation(annotation::REQUESTED).is_some() {
+            bound.sizing = Some(Box::new(utilization::sizing(&record.pod, record.requested(), usage)));
         }
     }
     let protected = pods.iter().filter_map(|record| record.pod.protected_until(now));

@@ -30,8 +30,8 @@ pub(crate) struct TranslationContext<'a> {
     pub(crate) packing: BTreeSet<&'a str>,
     /// NodePools that ignore utilization reports.
     pub(crate) ignoring: BTreeSet<&'a str>,
-    /// NodePools that start a copy of a single-replica pod before its eviction.
-    pub(crate) surging: BTreeSet<&'a str>,
+    /// NodePools that start a copy of a single-replica pod before its eviction; `None` if no pod can have a copy.
+    pub(crate) surging: Option<BTreeSet<&'a str>>,
 }
 
 impl<'a> TranslationContext<'a> {
@@ -41,9 +41,10 @@ impl<'a> TranslationContext<'a> {
         self.catalogues.get(machine.pool().map_or("", String::as_str), class)
     }
 
-    /// Reports whether single-replica pods of the node get a copy before their eviction.
-    pub(super) fn surges(&self, machine: &NodeSource<'_>) -> bool {
-        machine.pool().is_some_and(|pool| self.surging.contains(pool.as_str()))
+    /// Reports whether single-replica pods of the node get a copy before their eviction; `None` if no pod can have a copy.
+    pub(super) fn surges(&self, machine: &NodeSource<'_>) -> Option<bool> {
+        let surging = self.surging.as_ref()?;
+        Some(machine.pool().is_some_and(|pool| surging.contains(pool.as_str())))
     }
 
     /// Returns the time since which EC2's status checks of the instance fail.

@@ -1,7 +1,7 @@
 //! Requests of running pods by container, and their utilization as reported by the node's agent.
 
 use api::annotation;
-use api::objects::{Container, Pod, PodSpec, Requested, pod_requests};
+use api::objects::{Container, InvalidRequested, Pod, PodSpec, Requested, pod_requests};
 use api::quantity::{CPU, MEMORY};
 use api::usage::{PodUsage, Shortage, UNKNOWN, Usage};
 use jiff::{SignedDuration, Timestamp};
@@ -54,10 +54,10 @@ fn pressure(shortage: Shortage) -> Pressure {
     }
 }
 
-/// Returns the requests and the usage of a pod; `usage` is its node's, if valid.
+/// Returns the requests and the usage of a pod. `requested` has its requests before Kerf lowered them, and `usage` is its
+/// node's, if valid.
 #[must_use]
-pub fn sizing(pod: &Pod, usage: Option<&Usage>) -> Sizing {
-    let requested = pod.requested();
+pub fn sizing(pod: &Pod, requested: Result<Option<Requested>, InvalidRequested>, usage: Option<&Usage>) -> Sizing {
     let before = requested.as_ref().ok().and_then(Option::as_ref);
     let containers: Option<Vec<ContainerSize>> =
         pod.spec.containers.iter().map(|container| size(container, before)).collect();

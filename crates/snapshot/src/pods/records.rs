@@ -12,11 +12,12 @@ mod pdb_index;
 mod replica_sets;
 mod shape_interner;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::annotation;
-use api::objects::{Pod, PodDisruptionBudget};
+use api::objects::{InvalidRequested, Pod, PodDisruptionBudget, Requested};
 use planner::{CapacitySplit, Millis, PodShape, Resources};
 
 use super::ignored::IgnoredReason;
@@ -42,6 +43,8 @@ pub(crate) struct Record {
     /// Resources that the pod takes from its node, if they differ from the shape's requests. A new pod would have other
     /// requests than this one, or kubelet has not finished a resize yet.
     taken: Option<Box<Resources>>,
+    /// True if the pod's annotation `kerf.sh/requested` counts, because Kerf lowered requests on its node.
+    pub(crate) restorable: bool,
     /// Names of its volume claims, `namespace/name`, one for each of the shape's volumes.
     pub(crate) claims: Vec<String>,
     /// PodDisruptionBudgets that select the pod, by name.
@@ -61,6 +64,11 @@ impl Record {
     /// Returns the resources that the pod takes from its node.
     pub(crate) fn taken(&self) -> &Resources {
         self.taken.as_deref().unwrap_or(&self.shape.requests)
+    }
+
+    /// Returns the requests of the pod before Kerf lowered them, or `None` if Kerf did not.
+    pub(crate) fn requested(&self) -> Result<Option<Requested>, InvalidRequested> {
+        if self.restorable { self.pod.requested() } else { Ok(None) }
     }
 
     /// Reports whether the shape shows what admission makes of the template of the pod's workload.
@@ -99,6 +107,8 @@ pub(crate) struct Records {
     /// Annotation problems, which few pods have.
     annotation_problems: BTreeMap<u32, Vec<Problem>>,
     selector_keys: BTreeSet<String>,
+    /// Names of the Nodes on which Kerf lowered requests.
+    lowered: BTreeSet<String>,
     clock: u64,
 }
 
@@ -140,14 +150,14 @@ impl Records {
         self.disruption_intervals.ends_by_workload()
     }
 
-    /// Updates the records to a list of pods, except for those parts of shapes that depend on other objects. Returns the new
-    /// records, for [`Records::complete_shapes`].
-    pub(crate) fn refresh(&mut self, pods: &[&Arc<Pod>]) -> BTreeSet<u32> {
+    /// Updates the records to a list of pods, except for those parts of shapes that depend on other objects. `lowered` has the
+    /// Nodes on which Kerf lowered requests. Returns the new records, for [`Records::complete_shapes`].
+    pub(crate) fn refresh(&mut self, pods: &[&Arc<Pod>], lowered: BTreeSet<String>) -> BTreeSet<u32> {
         let change = self.list.compare(pods);
         for id in change.gone {
             self.remove(id);
         }
-        let mut new = BTreeSet::new();
+        let mut new = self.update_lowered(lowered);
         for position in change.new {
             let pod = pods[position];
             let id = self.insert(pod);
@@ -155,6 +165,21 @@ impl Records {
             new.insert(id);
         }
         new
+    }
+
+    /// Updates the Nodes on which Kerf lowered requests. Returns the records of other Nodes' pods that changed by this.
+    fn update_lowered(&mut self, lowered: BTreeSet<String>) -> BTreeSet<u32> {
+        let former = std::mem::replace(&mut self.lowered, lowered);
+        let nodes = former.symmetric_difference(&self.lowered).filter_map(|node| self.bound.get(node));
+        let annotated = |id: &u32| self.get(*id).is_some_and(|it| it.pod.annotation(annotation::REQUESTED).is_some());
+        let changed: BTreeSet<u32> = nodes.flat_map(|group| &group.members).copied().filter(annotated).collect();
+        for id in &changed {
+            let Some(pod) = self.get(*id).map(|record| Arc::clone(&record.pod)) else { continue };
+            // The id that was just released is the next one to be assigned.
+            self.remove(*id);
+            self.insert(&pod);
+        }
+        changed
     }
 
     /// Completes the shapes of new records, and of others where necessary. `keys` are labels that selectors of other objects
@@ -237,10 +262,12 @@ impl Records {
     fn insert(&mut self, pod: &Arc<Pod>) -> u32 {
         let none = Labels::new();
         let labels = pod.metadata.labels.as_ref().unwrap_or(&none);
+        let restorable = pod.is_bound() && self.lowered.contains(&pod.spec.node_name);
+        let spec = if restorable { pod.in_full() } else { Cow::Borrowed(&pod.spec) };
         let parsed = match pod.is_terminal() {
             true => shapes::ParsedShape { shape: PodShape::default(), refusal: None },
-            false if pod.is_daemon() => shapes::daemon_shape(pod.namespace(), labels, &pod.in_full()),
-            false => shapes::pod_shape(pod.namespace(), labels, &pod.in_full()),
+            false if pod.is_daemon() => shapes::daemon_shape(pod.namespace(), labels, &spec),
+            false => shapes::pod_shape(pod.namespace(), labels, &spec),
         };
         let taken = taken(pod).filter(|taken| *taken != parsed.shape.requests).map(Box::new);
         let base_shape = self.shapes.intern(parsed.shape);
@@ -251,6 +278,7 @@ impl Records {
             shape: self.shapes.share(&base_shape),
             base_shape,
             taken,
+            restorable,
             claims: Vec::new(),
             pdbs: Vec::new(),
             mix,

@@ -44,6 +44,7 @@ fn pod(rng: &mut Rng, number: usize) -> Value {
             let base = ["2", "two"][rng.roll(2)];
             json!({"annotations": {"kerf.sh/on-demand-base": base, "kerf.sh/spot-share": "50%"}})
         }
+        3 => json!({"annotations": {"kerf.sh/requested": r#"{"main":{"cpu":"2"}}"#}}),
         _ => json!({}),
     };
     let metadata = merged(json!({"labels": labels}), metadata);
@@ -69,6 +70,8 @@ fn claim(rng: &mut Rng, number: usize) -> Value {
 
 fn node(rng: &mut Rng, number: usize) -> (Value, Value) {
     let (node, claim) = machine(&format!("n{number}"), json!({"spec": {"unschedulable": rng.roll(3) == 0}}));
+    let lowered = ["true", "false"][rng.roll(2)];
+    let claim = merged(claim, json!({"metadata": {"annotations": {"kerf.sh/requests-lowered": lowered}}}));
     let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T11:59:00Z"}});
     if rng.roll(4) == 0 { (node, merged(claim, going)) } else { (node, claim) }
 }

@@ -4,9 +4,9 @@
 use api::usage::{Level, PodId, PodUsage, UNKNOWN, encode_pods};
 use planner::{Millis, NotResizable, Packing, Resources, RestoredRequests, Size, Sizing};
 use serde_json::{Value, json};
-use snapshot::SnapshotResult;
+use snapshot::{SnapshotCache, SnapshotResult};
 
-use crate::objects::{Cluster, machine, merged, owned_by, pool, running, usage};
+use crate::objects::{Cluster, machine, merged, owned_by, pending, pool, running, usage};
 
 const UID: &str = "12345678-9abc-def0-1234-56789abcdef0";
 
@@ -135,12 +135,68 @@ fn newcomers_count_pods_too_new_for_the_report() {
     }
 }
 
+/// Returns a running pod with this annotation about its original requests.
+fn annotated(text: &str) -> Value {
+    web(json!({"metadata": {"annotations": {"kerf.sh/requested": text}}}))
+}
+
+/// Returns the cluster after Kerf lowered requests on its node.
+fn after_lowering(mut cluster: Cluster) -> Cluster {
+    let record = json!({"metadata": {"annotations": {"kerf.sh/requests-lowered": "true"}}});
+    cluster.claims[0] = merged(cluster.claims[0].clone(), record);
+    cluster
+}
+
+const ORIGINAL: &str = r#"{"main":{"cpu":"3","memory":"4Gi"}}"#;
+
+/// A pod that Kerf never lowered would otherwise be bought a node of any size.
+#[test]
+fn requested_has_no_effect_on_a_pending_pod() {
+    let annotated = json!({"metadata": {"annotations": {"kerf.sh/requested": r#"{"main":{"cpu":"90"}}"#}}});
+    let mut cluster = after_lowering(cluster("pack", web(json!({})), report(&[])));
+    cluster.pods.push(merged(pending("greedy", "1m", json!({})), annotated));
+    let built = cluster.build().snapshot;
+    assert_eq!(built.pods[0].name, "default/greedy");
+    assert_eq!(built.shapes[built.pods[0].shape].requests.get(Resources::CPU), 1);
+}
+
+/// Rows: utilization of the NodePool, and whether Kerf lowered requests on the node.
+#[test]
+fn requested_has_no_effect_when_kerf_lowered_nothing_there() {
+    for (utilization, lowered) in [("ignore", false), ("observe", false), ("pack", false), ("observe", true)] {
+        let cluster = cluster(utilization, annotated(ORIGINAL), report(&[]));
+        let built = if lowered { after_lowering(cluster) } else { cluster }.build();
+        let node = &built.snapshot.nodes[0];
+        let restored = if lowered { mebibytes(3000, 4096) } else { mebibytes(1500, 2048) };
+        assert_eq!(Size::from_resources(&node.pods[0].shape.requests), restored, "{utilization} {lowered}");
+        assert_eq!(Size::from_resources(&node.used), mebibytes(1500, 2048), "{utilization} {lowered}");
+        let requested = sizing(&built).map(|own| own.requested());
+        assert_eq!(requested, (lowered || utilization == "pack").then_some(restored), "{utilization} {lowered}");
+    }
+}
+
+/// The NodeClaim and its pods arrive from different watches.
+#[test]
+fn requested_counts_once_the_record_of_the_claim_arrives() {
+    let unrecorded = cluster("pack", annotated(ORIGINAL), report(&[]));
+    let recorded = after_lowering(cluster("pack", annotated(ORIGINAL), report(&[])));
+    let mut memory = SnapshotCache::default();
+    let mut objects = unrecorded.objects();
+    let pods = objects.pods.clone();
+    for (cluster, cpu) in [(&unrecorded, 1500), (&recorded, 3000), (&unrecorded, 1500)] {
+        objects = cluster.objects();
+        objects.pods = pods.clone();
+        let built = memory.build(&cluster.input(&objects));
+        assert_eq!(built, SnapshotCache::default().build(&cluster.input(&objects)));
+        assert_eq!(built.snapshot.nodes[0].pods[0].shape.requests.get(Resources::CPU), cpu);
+    }
+}
+
 #[test]
 fn resized_pod_takes_current_requests_and_moves_with_original() {
-    let text = r#"{"main":{"cpu":"3","memory":"4Gi"}}"#;
-    let lowered = web(json!({"metadata": {"annotations": {"kerf.sh/requested": text}}}));
+    let lowered = annotated(ORIGINAL);
     for utilization in ["pack", "ignore"] {
-        let built = cluster(utilization, lowered.clone(), report(&[])).build();
+        let built = after_lowering(cluster(utilization, lowered.clone(), report(&[]))).build();
         let node = &built.snapshot.nodes[0];
         assert_eq!(Size::from_resources(&node.used), mebibytes(1500, 2048), "{utilization}");
         assert_eq!(node.used.get(Resources::PODS), 1);
@@ -152,10 +208,10 @@ fn resized_pod_takes_current_requests_and_moves_with_original() {
     // kubelet has not finished the resize yet.
     let status = json!([{"name": "main", "resources": {"requests": {"cpu": "3", "memory": "2Gi"}}}]);
     let pending = merged(lowered.clone(), json!({"status": {"containerStatuses": status}}));
-    let node = cluster("pack", pending, report(&[])).build().snapshot.nodes[0].clone();
+    let node = after_lowering(cluster("pack", pending, report(&[]))).build().snapshot.nodes[0].clone();
     assert_eq!(Size::from_resources(&node.used), mebibytes(3000, 2048), "the greater counts");
     let garbled = merged(lowered, json!({"metadata": {"annotations": {"kerf.sh/requested": "3 cores"}}}));
-    let built = cluster("pack", garbled, report(&[])).build();
+    let built = after_lowering(cluster("pack", garbled, report(&[]))).build();
     assert_eq!(sizing(&built).unwrap().fixed, Some(NotResizable::Unread));
     let problems: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
     assert!(problems[0].contains("kerf.sh/requested is ignored: \"3 cores\""), "{problems:?}");

@@ -58,6 +58,29 @@ fn surge_annotation_of_the_pod_takes_precedence() {
 }
 
 #[test]
+fn surges_is_false_when_no_copy_can_start() {
+    let (node, claim) = machine("n1", json!({}));
+    let asks = json!({"metadata": {"annotations": {"kerf.sh/surge": "true"}}});
+    let pods = vec![of_web("a", "n1", json!({"kerf.sh/surge": "true"}))];
+    let budgets = vec![guard(
+        "a",
+        json!({"matchLabels": {"app": "web"}}),
+        json!({"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1}),
+    )];
+    let pools = vec![merged(pool("default", json!({})), asks)];
+    let mut cluster = Cluster { nodes: vec![node], claims: vec![claim], pods, pools, budgets, ..Cluster::default() };
+    for surge in [true, false] {
+        cluster.settings.surge = surge;
+        let built = cluster.build();
+        let found = first(&built);
+        assert_eq!((found.surges, found.held_by.is_empty()), (surge, surge));
+        let problems: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
+        let reports = |text: &String| text.starts_with("Pod default/a: annotation kerf.sh/surge has no effect");
+        assert_eq!(problems.iter().any(reports), !surge, "{problems:?}");
+    }
+}
+
+#[test]
 fn held_by_lists_budgets_that_a_copy_does_not_satisfy() {
     let asks = || vec![of_web("a", "n1", json!({"kerf.sh/surge": "true"}))];
     let web = || json!({"matchLabels": {"app": "web"}});

@@ -190,6 +190,16 @@ fn surging_pods_includes_single_pods_when_the_nodepool_surges() {
     }
 }
 
+/// A pod that was detached while the permission existed still waits for its copy.
+#[test]
+fn surging_pods_starts_no_copy_without_the_permission() {
+    let mut fixture = Fixture::with(&[of_web("web-7d9-a", &asks()), let_go("web-7d9-b", 90)]);
+    assert_eq!(fixture.view(110).surging.len(), 2);
+    fixture.index.permissions.surge = false;
+    let left: Vec<String> = fixture.view(110).surging.iter().map(|it| it.pod.name().to_owned()).collect();
+    assert_eq!(left, ["web-7d9-b"]);
+}
+
 #[test]
 fn decide_detaches_no_pod_after_the_drain_request() {
     let fixture = Fixture::with(&[of_web("web-7d9-a", &asks())]);
