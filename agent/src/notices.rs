@@ -44,8 +44,10 @@ pub enum NoticeValue {
     Maintenance(Vec<Maintenance>),
     /// Target lifecycle state of the machine in its Auto Scaling group.
     Scaling(String),
-    /// The operating system shuts down, and waits this long for the agent; `None` cancels the shutdown.
+    /// The operating system shuts down, and waits this long for the agent; `None` cancels the shutdown or reboot.
     Shutdown(Option<Duration>),
+    /// The operating system reboots, and waits this long for the agent.
+    Reboot(Duration),
 }
 
 /// A notice.
@@ -75,6 +77,8 @@ pub enum ImdsNoticeKind {
     Scaling,
     /// The operating system shuts down.
     Shutdown,
+    /// The operating system reboots.
+    Reboot,
     /// EC2 interrupts the spot instance at the notice's time.
     Spot {
         /// `terminate`, `stop` or `hibernate`.
@@ -87,11 +91,23 @@ impl ImdsNoticeKind {
     #[must_use]
     pub fn rank(&self) -> u8 {
         match self {
-            Self::Rebalance => 0,
-            Self::Maintenance { .. } => 1,
-            Self::Scaling => 2,
-            Self::Shutdown => 3,
-            Self::Spot { .. } => 4,
+            Self::Maintenance { .. } if self.is_reboot() => 0,
+            Self::Reboot => 1,
+            Self::Rebalance => 2,
+            Self::Maintenance { .. } => 3,
+            Self::Scaling => 4,
+            Self::Shutdown => 5,
+            Self::Spot { .. } => 6,
+        }
+    }
+
+    /// Reports whether the instance returns by itself, with the same Node.
+    #[must_use]
+    pub fn is_reboot(&self) -> bool {
+        match self {
+            Self::Reboot => true,
+            Self::Maintenance { code, .. } => code.ends_with("-reboot"),
+            _ => false,
         }
     }
 
@@ -103,6 +119,7 @@ impl ImdsNoticeKind {
             Self::Maintenance { code, .. } => code,
             Self::Scaling => "autoscaling",
             Self::Shutdown => "shutdown",
+            Self::Reboot => "reboot",
             Self::Spot { action } => action,
         }
     }

@@ -29,6 +29,8 @@ mod memory;
 mod notice_store;
 #[path = "run/notices.rs"]
 mod notices;
+#[path = "run/reboot.rs"]
+mod reboot;
 #[path = "run/requested_drain.rs"]
 mod requested_drain;
 #[path = "../../crates/drain/tests/scenarios/runner.rs"]

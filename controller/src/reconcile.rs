@@ -37,6 +37,7 @@ use crate::reconcile::disruption::Disruptor;
 use crate::reconcile::nodeclaim::{InstanceState, ReplacementResult};
 use crate::reconcile::queue::QueueAction;
 use crate::reconcile::work::WorkItem;
+use crate::state::attempts::PoolVersion;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::state::nominations::SharedNominations;
@@ -190,13 +191,15 @@ impl Reconciler {
         let next = decision.next();
         let pool = view.claim.nodepool().to_owned();
         let replacement = decision.replacement_result(&view.claim);
+        let startup_failure = nodeclaim::startup_failure(&decision).map(str::to_owned);
         let (owner, registration) = (pool_uid(&view.claim), decision.registration);
+        let is_settled = view.claim.metadata.deletion_timestamp.is_some() || nodeclaim::has_explained_notice(&view);
         let (disrupted, initialized, released) = (decision.disrupted, decision.initialized, decision.released);
         if let Some(scope) = decision.short {
             self.offerings.interrupted(scope, self.cluster.now());
         }
         self.writer.run_all(decision.steps).await?;
-        if disrupted.is_some() || view.claim.metadata.deletion_timestamp.is_some() {
+        if disrupted.is_some() || is_settled {
             self.notices.settle(name);
         }
         for work in decision.work {
@@ -206,6 +209,7 @@ impl Reconciler {
             tracing::info!(node = view.nodes.first().map(|node| node.name()), "registered nodeclaim");
             counters::registered(&self.metrics, &view.claim);
         }
+        self.record_startup(&view.claim, startup_failure.as_deref(), initialized);
         if let Some((owner, registration)) = owner.zip(registration) {
             self.registrations.record(&owner, registration);
             self.cluster.queue.add(WorkItem::Pool(pool.clone()));
@@ -239,6 +243,17 @@ impl Reconciler {
             self.cluster.queue.add(WorkItem::Pool(pool.to_owned()));
         }
         !permitted
+    }
+
+    /// Records whether pods can use a node that came up, which decides about further launches in its NodePool.
+    fn record_startup(&self, claim: &api::NodeClaim, failure: Option<&str>, initialized: bool) {
+        let (pool, now) = (claim.nodepool(), self.cluster.now());
+        if let Some(cause) = failure {
+            let version = self.cluster.read(|index| PoolVersion::from_index(index, pool));
+            self.cluster.launches.lock().fail_startup(pool, version, cause, now);
+        } else if initialized {
+            self.cluster.launches.lock().succeed_startup(pool);
+        }
     }
 
     /// Records the result of a replacement, which decides about further commands.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use daemon::backoff::RetryDelays;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::mpsc::Sender;
@@ -35,6 +36,8 @@ const MATCH: &str = "type='signal',sender='org.freedesktop.login1',path='/org/fr
                      interface='org.freedesktop.login1.Manager',member='PrepareForShutdown'";
 /// logind's default delay, for a logind that does not return its delay.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Actions of logind after which the instance is in service again.
+const REBOOTS: [&str; 3] = ["reboot", "kexec", "soft-reboot"];
 /// First and longest delay between attempts to connect to the bus.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
@@ -129,9 +132,11 @@ async fn listen(
     bus.add_match(MATCH).await?;
     *subscribed = true;
     hold(&mut bus, delay).await?;
-    // The shutdown may have begun before the subscription.
-    if matches!(property(&mut bus, "PreparingForShutdown").await?, Some(Argument::Flag(true))) {
-        announce(&mut bus, updates).await?;
+    // The shutdown may have begun, or may have been cancelled, before the subscription.
+    match property(&mut bus, "PreparingForShutdown").await? {
+        Some(Argument::Flag(true)) => announce(&mut bus, updates).await?,
+        Some(Argument::Flag(false)) => send(updates, NoticeValue::Shutdown(None)).await,
+        _ => {}
     }
     log::info!(delay = delay.is_held(); "subscribed to PrepareForShutdown");
     loop {
@@ -157,9 +162,27 @@ async fn announce(bus: &mut Bus, updates: &Sender<WatchUpdate>) -> Result<(), Lo
         Some(Argument::Number(micros)) => Duration::from_micros(micros),
         _ => PATIENCE,
     };
-    log::warn!(patience = patience.as_secs(); "the operating system shuts down");
-    send(updates, NoticeValue::Shutdown(Some(patience))).await;
+    let scheduled = property(bus, "ScheduledShutdown").await?;
+    let is_reboot = is_reboot(scheduled.as_ref(), patience, Timestamp::now());
+    log::warn!(patience = patience.as_secs(), reboot = is_reboot; "the operating system shuts down");
+    let value = if is_reboot { NoticeValue::Reboot(patience) } else { NoticeValue::Shutdown(Some(patience)) };
+    send(updates, value).await;
     Ok(())
+}
+
+/// Reports whether the shutdown that has begun is a reboot, by logind's property `ScheduledShutdown`: action and time in
+/// microseconds. The time is 0 or past for the present shutdown, from systemd 258 on the end of its delay. A later time belongs to
+/// another shutdown, while a power button ends the present one.
+#[must_use]
+pub fn is_reboot(scheduled: Option<&Argument>, patience: Duration, now: Timestamp) -> bool {
+    let Some(Argument::Structure(parts)) = scheduled else {
+        return false;
+    };
+    let [Argument::Text(action), Argument::Number(micros)] = parts.as_slice() else {
+        return false;
+    };
+    let end = u128::try_from(now.as_microsecond()).unwrap_or(0) + patience.as_micros();
+    REBOOTS.contains(&action.as_str()) && u128::from(*micros) <= end
 }
 
 async fn send(updates: &Sender<WatchUpdate>, value: NoticeValue) {

@@ -35,6 +35,9 @@ const SANE: Millis = Millis(1_577_836_800_000);
 /// Time after which a maintenance that is missing from the list counts as withdrawn. A single list without it may be a faulty
 /// response.
 const WITHDRAWN_AFTER: Duration = Duration::from_secs(60);
+/// Keys of the notices of the operating system, of which at most one is active.
+const SHUTDOWN: &str = "shutdown";
+const REBOOT: &str = "reboot";
 /// Prefix of the keys of maintenance notices.
 const MAINTENANCE: &str = "maintenance-";
 /// Greatest number of notices, more than any machine receives. The oldest inactive notice is dropped for a new one.
@@ -130,11 +133,24 @@ impl NoticeStore {
             NoticeValue::Maintenance(list) => self.maintenance(list, &ours, now),
             NoticeValue::Scaling(state) => self.scaling(state, now),
             NoticeValue::Shutdown(Some(patience)) => {
-                let end = now + patience.saturating_sub(SHUTDOWN_RESERVE);
-                self.announced("shutdown", ImdsNoticeKind::Shutdown, "shutdown".to_owned(), end, end, now)
+                let is_changed = self.over(REBOOT);
+                self.going_down(SHUTDOWN, ImdsNoticeKind::Shutdown, *patience, now) || is_changed
             }
-            NoticeValue::Shutdown(None) => self.over("shutdown"),
+            NoticeValue::Reboot(patience) => {
+                let is_changed = self.over(SHUTDOWN);
+                self.going_down(REBOOT, ImdsNoticeKind::Reboot, *patience, now) || is_changed
+            }
+            NoticeValue::Shutdown(None) => {
+                let is_changed = self.over(REBOOT);
+                self.over(SHUTDOWN) || is_changed
+            }
         }
+    }
+
+    /// Records a shutdown or reboot of the operating system, which waits for the agent.
+    fn going_down(&mut self, key: &str, kind: ImdsNoticeKind, patience: Duration, now: Millis) -> bool {
+        let end = now + patience.saturating_sub(SHUTDOWN_RESERVE);
+        self.announced(key, kind, key.to_owned(), end, end, now)
     }
 
     /// Ends a hibernation notice after the machine has resumed. No other notice ends by time alone. Reports whether anything
@@ -155,7 +171,7 @@ impl NoticeStore {
         let leading = strongest().max_by_key(|entry| (entry.notice.kind.rank(), Reverse(entry.at)));
         let drains = || strongest().filter(|_| demand == NoticeAction::Drain);
         let deadline = drains().filter_map(|entry| entry.end(terms)).min();
-        let forces = |entry: &&StoredNotice| entry.notice.kind != ImdsNoticeKind::Shutdown;
+        let forces = |entry: &&StoredNotice| !entry.is_of_operating_system();
         let forced = drains().filter(forces).filter_map(|entry| entry.end(terms)).min();
         NoticeResponse { demand, leading, deadline, forced }
     }
@@ -181,11 +197,8 @@ impl NoticeStore {
     /// it.
     #[must_use]
     pub fn rebooted(mut self) -> Self {
-        let meant = |entry: &StoredNotice| match &entry.notice.kind {
-            ImdsNoticeKind::Maintenance { code, .. } => code.ends_with("-reboot"),
-            _ => false,
-        };
-        self.entries.retain(|_, entry| meant(entry) && entry.state != NoticeState::Over);
+        let is_listed = |entry: &StoredNotice| entry.notice.kind.is_reboot() && !entry.is_of_operating_system();
+        self.entries.retain(|_, entry| is_listed(entry) && entry.state != NoticeState::Over);
         self.entries.values_mut().for_each(|entry| entry.state = NoticeState::Before);
         self
     }
@@ -212,7 +225,7 @@ impl NoticeStore {
         match entry.state {
             NoticeState::Before => false,
             NoticeState::Active => {
-                let sooner = matches!(kind, ImdsNoticeKind::Spot { .. } | ImdsNoticeKind::Shutdown)
+                let sooner = (entry.is_of_operating_system() || matches!(kind, ImdsNoticeKind::Spot { .. }))
                     && time < entry.notice.time
                     && at < entry.at;
                 if sooner {
@@ -320,8 +333,12 @@ impl StoredNotice {
         match &self.notice.kind {
             ImdsNoticeKind::Spot { .. } => NoticeAction::Drain,
             ImdsNoticeKind::Shutdown => drain_if(terms.settings.shutdown.enabled),
+            ImdsNoticeKind::Reboot if terms.settings.shutdown.enabled => before_reboot(terms),
+            ImdsNoticeKind::Reboot => NoticeAction::Report,
+            ImdsNoticeKind::Maintenance { .. } if self.due(terms).is_none_or(|due| now < due) => NoticeAction::Report,
+            ImdsNoticeKind::Maintenance { .. } if self.notice.kind.is_reboot() => before_reboot(terms),
+            ImdsNoticeKind::Maintenance { .. } => NoticeAction::Drain,
             ImdsNoticeKind::Scaling => drain_if(terms.settings.auto_scaling.enabled),
-            ImdsNoticeKind::Maintenance { .. } => drain_if(self.due(terms).is_some_and(|due| now >= due)),
             ImdsNoticeKind::Rebalance => match terms.rebalance {
                 Rebalance::Ignore => NoticeAction::Report,
                 Rebalance::Cordon => NoticeAction::Cordon,
@@ -330,6 +347,12 @@ impl StoredNotice {
                 Rebalance::Replace => NoticeAction::Cordon,
             },
         }
+    }
+
+    /// Reports whether the operating system announced the notice. kubelet then stops the remaining pods itself.
+    #[must_use]
+    pub fn is_of_operating_system(&self) -> bool {
+        matches!(self.notice.kind, ImdsNoticeKind::Shutdown | ImdsNoticeKind::Reboot)
     }
 
     /// Returns the time at which a running machine has resumed from an announced hibernation.
@@ -350,12 +373,17 @@ impl StoredNotice {
     #[must_use]
     pub fn end(&self, terms: &NoticeTerms<'_>) -> Option<Millis> {
         match &self.notice.kind {
-            ImdsNoticeKind::Spot { .. } | ImdsNoticeKind::Shutdown => Some(self.at),
+            ImdsNoticeKind::Spot { .. } | ImdsNoticeKind::Shutdown | ImdsNoticeKind::Reboot => Some(self.at),
             ImdsNoticeKind::Scaling => Some(self.seen + terms.settings.auto_scaling.within.0),
             ImdsNoticeKind::Maintenance { .. } => Some(self.at.max(self.seen + AT_ONCE)),
             ImdsNoticeKind::Rebalance => None,
         }
     }
+}
+
+/// Returns the action for a reboot. The cordon keeps pods away that would start only to be stopped again.
+fn before_reboot(terms: &NoticeTerms<'_>) -> NoticeAction {
+    if terms.settings.reboot.drain { NoticeAction::Drain } else { NoticeAction::Cordon }
 }
 
 /// Returns each event once. Of contradictory entries, an inactive one takes precedence, then the earliest one. A list with both

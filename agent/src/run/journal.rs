@@ -17,7 +17,7 @@ use crate::notices::NoticeStore;
 pub(crate) const FILE: &str = "var/lib/kerf/journal.json";
 const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
 /// Version of the format, incremented when an older agent can no longer read the file.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// Persistent state of the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -30,6 +30,18 @@ pub fn interrupted(order: &OrderRecord, drain: Option<&Drain>, wall: WallOffset)
     }
 }
 
+/// Returns the condition `kerf.sh/Interrupted` of a node that is cordoned, but not drained, for the notice.
+#[must_use]
+pub fn cordoned(entry: &StoredNotice, reason: &str, why: &str, wall: WallOffset) -> ConditionUpdate {
+    let deadline = rfc3339(wall.wall_time(entry.at));
+    ConditionUpdate {
+        kind: condition::INTERRUPTED,
+        status: condition::TRUE,
+        reason: reason.to_owned(),
+        message: format!("deadline={deadline} id={} {why}; no drain by the settings", entry.notice.id),
+    }
+}
+
 /// Returns the condition `kerf.sh/Interrupted` of a node that is at risk, but not drained.
 #[must_use]
 pub fn at_risk(entry: &StoredNotice, policy: Rebalance) -> ConditionUpdate {
@@ -201,6 +213,7 @@ impl NodeEvent {
             ImdsNoticeKind::Shutdown => {
                 (true, reason::INSTANCE_SHUTDOWN, "The operating system shuts down; draining".to_owned())
             }
+            ImdsNoticeKind::Reboot => (false, reason::INSTANCE_REBOOT, "The operating system reboots".to_owned()),
             ImdsNoticeKind::Scaling => {
                 (true, reason::ASG_LIFECYCLE, "The Auto Scaling group terminates this instance; draining".to_owned())
             }

@@ -49,7 +49,7 @@ pub fn read(now: Millis, mark: Option<&str>) -> Input {
     Input::NodeRead(now, node)
 }
 
-fn node() -> Input {
+pub fn node() -> Input {
     node_with("aws:///us-west-2a/i-0abc", |_| {})
 }
 
@@ -75,7 +75,7 @@ pub fn started() -> Lifecycle {
     carried_on(Journal::new(INSTANCE, None), T0)
 }
 
-fn reading(condition: NoticeValue) -> Input {
+pub fn reading(condition: NoticeValue) -> Input {
     Input::Reading(NoticeReading { value: condition, date: None })
 }
 
@@ -303,11 +303,14 @@ fn step_reports_the_reason_of_each_notice() {
     };
     let reboot =
         r#"[{"Code": "system-reboot", "EventId": "e1", "NotBefore": "1 Jan 2026 12:10:00 GMT", "State": "active"}]"#;
+    let stop = reboot.replace("system-reboot", "instance-stop");
     for (value, reason) in [
         (NoticeValue::Spot { action: "terminate".into(), time: at(120) }, "SpotInterruption"),
         (NoticeValue::Shutdown(Some(Duration::from_secs(31))), "InstanceShutdown"),
+        (NoticeValue::Reboot(Duration::from_secs(31)), "InstanceReboot"),
         (NoticeValue::Scaling("Terminated".into()), "ASGLifecycle"),
-        (NoticeValue::Maintenance(parse_maintenance(reboot.as_bytes()).unwrap()), "ScheduledEvent"),
+        (NoticeValue::Maintenance(parse_maintenance(reboot.as_bytes()).unwrap()), "InstanceReboot"),
+        (NoticeValue::Maintenance(parse_maintenance(stop.as_bytes()).unwrap()), "ScheduledEvent"),
         (NoticeValue::Rebalance { time: T0 }, "RebalanceReplacement"),
     ] {
         let mut lifecycle = started();

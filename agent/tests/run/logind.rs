@@ -3,11 +3,12 @@
 use std::io::{IoSlice, Read as _, Write as _, pipe};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::sync::mpsc as channel;
 use std::thread;
 use std::time::Duration;
 
-use agent::notices::logind::{Delay, watch};
+use agent::notices::logind::{Argument, Delay, is_reboot, watch};
 use agent::notices::{NoticeValue, WatchUpdate};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use tempfile::TempDir;
@@ -18,28 +19,30 @@ const SOON: Duration = Duration::from_secs(30);
 
 /// Behaviour of one connection of the bus.
 #[derive(Clone, Copy)]
-struct Behavior {
+pub struct Behavior {
     refuses_lock: bool,
     goes_down_already: bool,
     garbage: bool,
     hangs_up: bool,
+    /// Action of the shutdown that has begun, in the property `ScheduledShutdown`.
+    action: &'static str,
 }
 
-const PLAIN: Behavior = Behavior { refuses_lock: false, goes_down_already: false, garbage: false, hangs_up: false };
+pub const PLAIN: Behavior =
+    Behavior { refuses_lock: false, goes_down_already: false, garbage: false, hangs_up: false, action: "poweroff" };
+pub const REBOOTS: Behavior = Behavior { action: "reboot", ..PLAIN };
 
 /// D-Bus daemon with a logind.
-struct Bus {
-    root: TempDir,
+pub struct Bus {
     /// Sends PrepareForShutdown on the newest connection.
-    signals: channel::Sender<bool>,
+    pub signals: channel::Sender<bool>,
     /// Receives one value for each released lock.
-    released: channel::Receiver<()>,
+    pub released: channel::Receiver<()>,
 }
 
 impl Bus {
-    fn start(behaviors: &'static [Behavior]) -> Self {
-        let root = tempfile::tempdir().unwrap();
-        let folder = root.path().join("run/dbus");
+    pub fn start(root: &Path, behaviors: &'static [Behavior]) -> Self {
+        let folder = root.join("run/dbus");
         std::fs::create_dir_all(&folder).unwrap();
         let listener = UnixListener::bind(folder.join("system_bus_socket")).unwrap();
         let (signals, wanted) = channel::channel();
@@ -50,15 +53,18 @@ impl Bus {
                 converse(stream, *behavior, &wanted, &let_go);
             }
         });
-        Self { root, signals, released }
+        Self { signals, released }
     }
+}
 
-    fn watch(&self) -> (Delay, Receiver<WatchUpdate>) {
-        let (sender, updates) = mpsc::channel(4);
-        let delay = Delay::default();
-        tokio::spawn(watch(self.root.path().to_owned(), delay.clone(), sender));
-        (delay, updates)
-    }
+/// Watches a logind with these connections, one after the other.
+fn watched(behaviors: &'static [Behavior]) -> (TempDir, Bus, Delay, Receiver<WatchUpdate>) {
+    let root = tempfile::tempdir().unwrap();
+    let bus = Bus::start(root.path(), behaviors);
+    let (sender, updates) = mpsc::channel(4);
+    let delay = Delay::default();
+    tokio::spawn(watch(root.path().to_owned(), delay.clone(), sender));
+    (root, bus, delay, updates)
 }
 
 fn converse(
@@ -106,6 +112,11 @@ fn converse(
         } else if calls("InhibitDelayMaxUSec") {
             let micros = [&[1, b't', 0, 0, 0, 0, 0, 0][..], &30_000_000_u64.to_le_bytes()].concat();
             send(&stream, &message(serial, 2, Some(asked), &[], "v", &micros), None);
+        } else if calls("ScheduledShutdown") {
+            let body = [&[4, b'(', b's', b't', b')', 0, 0, 0][..], &string(behavior.action)].concat();
+            let padded = body.len().next_multiple_of(8) - body.len();
+            let body = [body, vec![0; padded], 0_u64.to_le_bytes().to_vec()].concat();
+            send(&stream, &message(serial, 2, Some(asked), &[], "v", &body), None);
         } else if calls("PreparingForShutdown") {
             let flag = [&[1, b'b', 0, 0][..], &u32::from(behavior.goes_down_already).to_le_bytes()].concat();
             send(&stream, &message(serial, 2, Some(asked), &[], "v", &flag), None);
@@ -224,13 +235,14 @@ async fn next_notice(updates: &mut Receiver<WatchUpdate>) -> NoticeValue {
     }
 }
 
+const NONE: NoticeValue = NoticeValue::Shutdown(None);
 const LASTING: NoticeValue = NoticeValue::Shutdown(Some(Duration::from_secs(30)));
 
 #[tokio::test]
 async fn watch_reports_shutdown_and_holds_lock_until_release() {
-    let bus = Bus::start(&[PLAIN]);
-    let (delay, mut updates) = bus.watch();
+    let (_root, bus, delay, mut updates) = watched(&[PLAIN]);
     held(&delay).await;
+    assert_eq!(next_notice(&mut updates).await, NONE, "an earlier one was cancelled meanwhile");
     bus.signals.send(true).unwrap();
     assert_eq!(next_notice(&mut updates).await, LASTING);
     assert!(bus.released.try_recv().is_err(), "it waits for us");
@@ -238,7 +250,7 @@ async fn watch_reports_shutdown_and_holds_lock_until_release() {
     assert_eq!(bus.released.recv_timeout(SOON), Ok(()));
     assert!(!delay.is_held());
     bus.signals.send(false).unwrap();
-    assert_eq!(next_notice(&mut updates).await, NoticeValue::Shutdown(None));
+    assert_eq!(next_notice(&mut updates).await, NONE);
     held(&delay).await;
     bus.signals.send(true).unwrap();
     assert_eq!(next_notice(&mut updates).await, LASTING, "the next one waits too");
@@ -246,8 +258,8 @@ async fn watch_reports_shutdown_and_holds_lock_until_release() {
 
 #[tokio::test]
 async fn watch_reports_shutdown_when_lock_is_refused() {
-    let bus = Bus::start(&[Behavior { refuses_lock: true, ..PLAIN }]);
-    let (delay, mut updates) = bus.watch();
+    let (_root, bus, delay, mut updates) = watched(&[Behavior { refuses_lock: true, ..PLAIN }]);
+    assert_eq!(next_notice(&mut updates).await, NONE);
     bus.signals.send(true).unwrap();
     assert_eq!(next_notice(&mut updates).await, LASTING);
     assert!(!delay.is_held());
@@ -256,8 +268,8 @@ async fn watch_reports_shutdown_when_lock_is_refused() {
 #[tokio::test]
 async fn watch_reconnects_when_bus_fails_or_sends_garbage() {
     const WELL: Behavior = Behavior { goes_down_already: true, ..PLAIN };
-    let bus = Bus::start(&[Behavior { garbage: true, ..WELL }, Behavior { hangs_up: true, ..WELL }, WELL]);
-    let (delay, mut updates) = bus.watch();
+    let behaviors = &[Behavior { garbage: true, ..WELL }, Behavior { hangs_up: true, ..WELL }, WELL];
+    let (_root, _bus, delay, mut updates) = watched(behaviors);
     assert_eq!(next_notice(&mut updates).await, LASTING, "it had begun before we listened");
     held(&delay).await;
 }
@@ -269,4 +281,40 @@ async fn watch_continues_when_bus_is_absent() {
     let watching = tokio::spawn(watch(root.path().to_owned(), Delay::default(), sender));
     assert!(timeout(Duration::from_millis(300), updates.recv()).await.is_err(), "nothing is said");
     assert!(!watching.is_finished());
+}
+
+#[tokio::test]
+async fn watch_reports_a_reboot_as_such() {
+    let (_root, bus, delay, mut updates) = watched(&[REBOOTS]);
+    held(&delay).await;
+    assert_eq!(next_notice(&mut updates).await, NONE);
+    bus.signals.send(true).unwrap();
+    assert_eq!(next_notice(&mut updates).await, NoticeValue::Reboot(Duration::from_secs(30)));
+}
+
+/// Columns: action and time of the property, in seconds from now. A later time belongs to another shutdown.
+#[test]
+fn is_reboot_requires_the_action_of_the_present_shutdown() {
+    let now = jiff::Timestamp::from_second(1_767_268_800).unwrap();
+    let (patience, zero, never) = (Duration::from_secs(30), -1_767_268_800, 1_767_268_800);
+    let rows = [
+        ("reboot", zero, true),
+        ("reboot", -5, true),
+        ("reboot", 30, true),
+        ("reboot", 31, false),
+        ("kexec", zero, true),
+        ("soft-reboot", zero, true),
+        ("poweroff", zero, false),
+        ("halt", -5, false),
+        ("dry-reboot", zero, false),
+        ("", never, false),
+    ];
+    for (action, seconds, expected) in rows {
+        let micros = u64::try_from((now.as_second() + seconds) * 1_000_000).unwrap();
+        let property = Argument::Structure(vec![Argument::Text(action.to_owned()), Argument::Number(micros)]);
+        assert_eq!(is_reboot(Some(&property), patience, now), expected, "{action} {seconds}");
+    }
+    for property in [None, Some(&Argument::Text("reboot".to_owned())), Some(&Argument::Structure(Vec::new()))] {
+        assert!(!is_reboot(property, patience, now), "{property:?}");
+    }
 }

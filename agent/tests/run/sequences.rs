@@ -278,6 +278,7 @@ fn any_notice() -> impl Strategy<Value = NoticeValue> {
         2 => proptest::collection::vec(event, 0..3).prop_map(NoticeValue::Maintenance),
         2 => state.prop_map(NoticeValue::Scaling),
         2 => proptest::option::of(0_u64..200).prop_map(|span| NoticeValue::Shutdown(span.map(Duration::from_secs))),
+        1 => (0_u64..200).prop_map(|span| NoticeValue::Reboot(Duration::from_secs(span))),
     ]
 }
 

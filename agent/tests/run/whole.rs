@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::api::{Api, Scripted, status, until};
 use crate::machine::{INSTANCE, Machine, NAME, node};
 
-fn condition(api: &Api, kind: &str) -> Option<Value> {
+pub fn condition(api: &Api, kind: &str) -> Option<Value> {
     let state = api.state();
     let conditions = state.node.as_ref()?["status"]["conditions"].as_array()?.clone();
     conditions.into_iter().find(|it| it["type"] == kind)

@@ -51,7 +51,9 @@ pub fn delays(
             delays.pods.insert(uid, pauses);
         }
     }
-    for buffer in attempts.buffers() {
+    let buffers =
+        if attempts.has_paused_pools(now) { index.buffers.keys().cloned().collect() } else { attempts.buffers() };
+    for buffer in buffers {
         let pauses = attempts.pauses(&PodGroup::Buffer(buffer.clone()), "", now);
         delays.buffers.insert(buffer, pauses);
     }
@@ -136,7 +138,7 @@ pub fn blocked(
     let mut blocked: BTreeMap<String, BlockedLaunches> = BTreeMap::new();
     let mut add = |pool: &str, pods, failures, until: planner::Millis| {
         let until = Timestamp::from_millisecond(until.0).unwrap_or(Timestamp::MAX);
-        let known = blocked.entry(pool.to_owned()).or_insert(BlockedLaunches { pods: 0, failures, until });
+        let known = blocked.entry(pool.to_owned()).or_insert(BlockedLaunches { pods: 0, failures, until, cause: None });
         known.pods += pods;
         known.failures = known.failures.max(failures);
         known.until = known.until.max(until);

@@ -86,6 +86,7 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
         | NodeVerdict::Busy { .. } => Some((reason::UNCONSOLIDATABLE, sentence())),
         NodeVerdict::Remove(_)
         | NodeVerdict::Leaving
+        | NodeVerdict::Rebooting
         | NodeVerdict::NotInitialized
         | NodeVerdict::Nominated
         | NodeVerdict::Watched

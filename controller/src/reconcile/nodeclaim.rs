@@ -7,6 +7,7 @@ mod deletion;
 mod gates;
 mod initialization;
 mod nominated_pods;
+pub mod reboot;
 mod registration;
 mod replacement;
 mod timeouts;
@@ -24,7 +25,7 @@ use planner::CapacityType;
 use serde_json::json;
 
 pub use consolidatable::quiet_time;
-pub use gates::GateLimit;
+pub use gates::{GateLimit, startup_failure};
 pub use replacement::{ReplacementResult, ReplacementView};
 pub use view::view;
 
@@ -72,6 +73,8 @@ pub struct NodeClaimView {
     pub class: ClassReadiness,
     /// State of a replacement that is not initialized; `None` for other NodeClaims.
     pub replacement: Option<ReplacementView>,
+    /// Time limit of a reboot.
+    pub reboot_timeout: Duration,
     /// Notice about the instance that the controller received itself.
     pub notice: Option<Notice>,
     /// True if the limit for unconfirmed notices keeps the NodeClaim.
@@ -169,6 +172,11 @@ pub fn decide(view: &NodeClaimView) -> NodeClaimDecision {
             return give_up_interrupted(view, &reason);
         }
         decision.wake(notice_limit::RECHECK);
+    }
+    if claim.is_true(condition::REGISTERED)
+        && let Some(given_up) = reboot::follow(view, &mut claim, &mut decision)
+    {
+        return given_up;
     }
     if !claim.is_true(condition::LAUNCHED) {
         if let Some(refused) = refuse_launch(view) {
@@ -280,7 +288,7 @@ impl Interruption {
 /// Returns the notice. The agent's condition takes precedence: the agent reads the deadline on the instance itself.
 fn interruption(view: &NodeClaimView) -> Option<Interruption> {
     agents_word(view).or_else(|| {
-        view.notice.as_ref().map(|notice| Interruption {
+        view.notice.as_ref().filter(|_| !has_explained_notice(view)).map(|notice| Interruption {
             reason: notice.kind.as_str().to_owned(),
             deadline: notice.deadline.map(|deadline| deadline.to_string()),
             kind: notice.kind,
@@ -292,7 +300,14 @@ fn interruption(view: &NodeClaimView) -> Option<Interruption> {
 #[must_use]
 pub fn has_unconfirmed_notice(view: &NodeClaimView) -> bool {
     let is_confirmed = view.notice.as_ref().is_some_and(|notice| notice.kind.is_announced());
-    view.claim.metadata.deletion_timestamp.is_none() && !is_confirmed && interruption(view).is_some()
+    let is_reported = interruption(view).is_some() || reboot::is_overdue(view);
+    view.claim.metadata.deletion_timestamp.is_none() && !is_confirmed && is_reported
+}
+
+/// Reports whether a reboot explains the notice that the controller received, so that the notice has no effect.
+#[must_use]
+pub fn has_explained_notice(view: &NodeClaimView) -> bool {
+    view.notice.as_ref().is_some_and(|notice| reboot::explains(view, notice.kind))
 }
 
 fn agents_word(view: &NodeClaimView) -> Option<Interruption> {

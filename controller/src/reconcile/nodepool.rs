@@ -204,7 +204,7 @@ fn check_replacements(pool: &mut NodePool, view: &NodePoolView) -> Option<Operat
 /// Sets the condition of launches while a pause keeps pods waiting, and returns an event if it begins or lasts longer.
 fn check_launches(pool: &mut NodePool, view: &NodePoolView) -> Option<Operation> {
     const TYPE: &str = condition::LAUNCHES_HEALTHY;
-    let Some(BlockedLaunches { pods, failures, until }) = &view.launches else {
+    let Some(BlockedLaunches { pods, failures, until, cause }) = &view.launches else {
         pool.clear(TYPE, view.now);
         return None;
     };
@@ -214,10 +214,16 @@ fn check_launches(pool: &mut NodePool, view: &NodePoolView) -> Option<Operation>
         pods => format!("{pods} pods"),
     };
     let last = planner::last_attempts(*failures, ["launch", "launches"]);
-    let message = format!(
-        "{last} gave {waiting} no place, the next one waits until {until}: check taints that other programs add to new \
-         nodes, and events of NodeClaims"
-    );
+    let message = match cause {
+        Some(cause) => format!(
+            "{last} became no usable node ({cause}); {waiting} and all other launches wait until {until}, or until NodePool or \
+             EC2NodeClass change"
+        ),
+        None => format!(
+            "{last} gave {waiting} no place, the next one waits until {until}: check taints that other programs add to \
+             new nodes, and events of NodeClaims"
+        ),
+    };
     warn(pool, TYPE, reason::LAUNCHES_FAILED, &message, view)
 }
 

@@ -1,11 +1,13 @@
-//! Memory of attempts that failed, so that the next one waits: launches that gave pods no place, and replacements that were not
-//! initialized. A change of the NodePool or its EC2NodeClass ends the memory: the change may be the fix.
+//! Memory of attempts that failed, so that the next one waits: launches that gave pods no place, nodes that pods could not use, and
+//! replacements that were not initialized. A change of the NodePool or its EC2NodeClass ends the memory: the change may be the fix.
 
 pub mod launches;
 pub mod replacements;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use api::{EC2NodeClass, annotation};
 use daemon::backoff::doubled;
 use jiff::Timestamp;
 
@@ -36,11 +38,13 @@ impl Backoff {
     }
 }
 
-/// Generations of a NodePool and its EC2NodeClass.
+/// Generations of a NodePool and its EC2NodeClass, with what a generation of the EC2NodeClass leaves out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolVersion {
     pool: Option<(String, i64)>,
     class: Option<(String, i64)>,
+    /// Hash of the annotations about the agent and of the images.
+    content: u64,
 }
 
 impl PoolVersion {
@@ -51,16 +55,56 @@ impl PoolVersion {
         let class = index.classes.get(&pool.spec.template.spec.node_class_ref.name);
         let version =
             |meta: &kube::api::ObjectMeta| (meta.uid.clone().unwrap_or_default(), meta.generation.unwrap_or_default());
-        Self { pool: Some(version(&pool.metadata)), class: class.map(|class| version(&class.metadata)) }
+        Self {
+            pool: Some(version(&pool.metadata)),
+            class: class.map(|class| version(&class.metadata)),
+            content: class.map_or(0, |class| content(class)),
+        }
     }
+}
+
+/// Returns a hash of the annotations about the agent and of the images: another image may have the agent.
+fn content(class: &EC2NodeClass) -> u64 {
+    let annotations = class.metadata.annotations.as_ref();
+    let annotation = |key: &&str| annotations.and_then(|all| all.get(*key)).map_or("", String::as_str);
+    let about_agent = [annotation::AGENT, annotation::AGENT_SETTINGS, annotation::GATE_TIMEOUT];
+    let images: BTreeSet<&str> =
+        class.status.iter().flat_map(|status| status.amis.iter().map(|image| image.id.as_str())).collect();
+    let parts = about_agent.iter().map(annotation).chain(images);
+    api::hash::fnv1a(parts.flat_map(|part| part.bytes().chain([0])))
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::Backoff;
-    use crate::fixture::at;
+    use serde_json::{Value, json};
+
+    use super::{Backoff, PoolVersion};
+    use crate::fixture::{at, class, pool};
+    use crate::state::index::Index;
+
+    fn version(change: &Value) -> PoolVersion {
+        let mut index = Index::default();
+        drop(index.apply(pool(&json!({})).as_ref().clone(), at(0), true));
+        drop(index.apply(class(change).as_ref().clone(), at(0), true));
+        PoolVersion::from_index(&index, "default")
+    }
+
+    /// Annotations and images have no generation, and each of them may be the fix of nodes without an agent.
+    #[test]
+    fn from_index_changes_with_agent_annotations_and_images() {
+        let rows = [
+            (json!({"metadata": {"annotations": {"kerf.sh/agent": "enabled"}}}), true),
+            (json!({"metadata": {"annotations": {"kerf.sh/gate-timeout": "5m"}}}), true),
+            (json!({"status": {"amis": [{"id": "ami-2", "requirements": []}]}}), true),
+            (json!({"metadata": {"annotations": {"other": "note"}}}), false),
+            (json!({"metadata": {"generation": 9}}), true),
+        ];
+        for (change, differs) in rows {
+            assert_eq!(version(&change) != version(&json!({})), differs, "{change}");
+        }
+    }
 
     #[test]
     fn next_doubles_the_delay_up_to_the_maximum() {

@@ -15,7 +15,6 @@ mod validate;
 mod variant;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use api::duration::InvalidDuration;
 use api::nodeclass::{AmiFamily, EC2NodeClassSpec};
@@ -138,7 +137,7 @@ pub struct Resolution {
     pub profile_steps: Vec<ProfileStep>,
     /// Failed queries, to be retried soon.
     pub errors: Vec<CloudError>,
-    gate_timeout: Result<Option<Duration>, InvalidDuration>,
+    invalid_timeout: Option<(&'static str, InvalidDuration)>,
 }
 
 impl Resolution {
@@ -214,7 +213,7 @@ impl Resolution {
     /// Adds the condition `ValidationSucceeded` of the whole EC2NodeClass.
     fn validate(&mut self, settings: &Settings) {
         let verdict =
-            validate::validation(&self.class, &self.gate_timeout, settings, &self.findings, !self.errors.is_empty());
+            validate::validation(&self.class, &self.invalid_timeout, settings, &self.findings, !self.errors.is_empty());
         self.findings.push(verdict);
     }
 }
@@ -287,8 +286,8 @@ pub fn resolve(class: &EC2NodeClass, answers: Answers, settings: &Settings, now:
         omits_own_tags: false,
         spec,
     };
-    let gate_timeout = class.gate_timeout();
-    let mut resolution = Resolution { class: resolved, findings, profile_steps: plan.steps, errors, gate_timeout };
+    let invalid_timeout = class.invalid_timeout();
+    let mut resolution = Resolution { class: resolved, findings, profile_steps: plan.steps, errors, invalid_timeout };
     resolution.validate(settings);
     resolution
 }

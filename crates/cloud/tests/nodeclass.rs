@@ -238,6 +238,8 @@ async fn validation_rejects_invalid_agent_annotations() {
         (json!({"kerf.sh/gate-timeout": "15m"}), "{}", None),
         (json!({"kerf.sh/gate-timeout": "Never"}), "{}", None),
         (json!({"kerf.sh/gate-timeout": "0"}), "{}", Some("kerf.sh/gate-timeout: \"0\" is not a duration")),
+        (json!({"kerf.sh/reboot-timeout": "20m"}), "{}", None),
+        (json!({"kerf.sh/reboot-timeout": "Never"}), "{}", Some("kerf.sh/reboot-timeout: \"Never\" is not a duration")),
         (json!({"kerf.sh/gate-timeout": "soon"}), "{}", Some("kerf.sh/gate-timeout: \"soon\" is not a duration")),
     ];
     for (annotations, changes, problem) in rows {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::objects::Node;
-use api::{Condition, NodeClaim, RebalanceRisk, annotation, condition, label, reason, status, taint};
+use api::{Condition, NodeClaim, RebalanceRisk, condition, label, status, taint};
 use jiff::Timestamp;
 use planner::Leaving;
 
@@ -174,12 +174,13 @@ impl<'a> NodeSource<'a> {
 
     fn interruption(&self) -> Option<Leaving> {
         let node = self.node?;
-        let found = node.condition(condition::INTERRUPTED)?;
-        let ends = found.status == condition::TRUE && found.reason != reason::REBALANCE_RECOMMENDATION;
-        let in_message = || found.message.split("deadline=").nth(1)?.split_whitespace().next();
-        let deadline = node.annotation(annotation::INTERRUPTION_DEADLINE).or_else(in_message);
-        let deadline = deadline.and_then(|text| text.parse::<Timestamp>().ok()).map(millis);
-        ends.then_some(Leaving::Interrupted { deadline })
+        let deadline = || node.interruption_deadline().map(millis);
+        node.interruption().map(|_| Leaving::Interrupted { deadline: deadline() })
+    }
+
+    /// Reports whether the instance reboots, by the record of the NodeClaim: a node could say so for ever.
+    pub(crate) fn is_rebooting(&self) -> bool {
+        self.condition(condition::REBOOTING).is_some_and(Condition::is_true)
     }
 
     /// Returns the time of the last change: the initialization, or the arrival or departure of a pod.

@@ -200,6 +200,7 @@ pub fn node(statement: &Statement, name: &str, kind: &InstanceType) -> Result<No
         created: Millis(statement.word("age").map(values::duration).transpose()?.map_or(0, |age| NOW - age)),
         quiet_since: quiet_since(statement)?.filter(|_| stage == Stage::Initialized),
         do_not_disrupt: has("do-not-disrupt"),
+        rebooting: has("rebooting"),
         nominated_until: has("nominated").then_some(Millis(NOW + 20_000)),
         price,
         expires: expired(statement)?,

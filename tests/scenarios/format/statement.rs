@@ -83,6 +83,7 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
             "deleting",
             "interrupted",
             "cordoned",
+            "rebooting",
             "do-not-disrupt",
             "nominated",
             "drifted",

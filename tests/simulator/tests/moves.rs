@@ -16,12 +16,16 @@ mod failures;
 mod interruptions;
 #[path = "moves/objections.rs"]
 mod objections;
+#[path = "moves/reboots.rs"]
+mod reboots;
 #[path = "moves/repair.rs"]
 mod repair;
 #[path = "moves/scenarios.rs"]
 mod scenarios;
 #[path = "moves/stale_view.rs"]
 mod stale_view;
+#[path = "moves/startup_taints.rs"]
+mod startup_taints;
 #[path = "moves/volumes.rs"]
 mod volumes;
 #[path = "moves/waits.rs"]

@@ -46,6 +46,8 @@ pub enum Argument {
     Flag(bool),
     /// `y`, `q`, `u` or `t`.
     Number(u64),
+    /// `(...)`: a structure of the types above.
+    Structure(Vec<Argument>),
     /// `h`: index of a file descriptor of the message.
     Descriptor(u32),
 }
@@ -221,8 +223,25 @@ impl Reader<'_> {
         let mut kinds = signature.chars();
         match (kinds.next(), kinds.next()) {
             (Some(kind), None) => self.argument(kind, depth),
+            (Some('('), Some(_)) if depth > 0 => self.structure(&signature, depth - 1),
             _ => Ok(None),
         }
+    }
+
+    /// Reads a structure of single values; `None` when one of its types is not supported.
+    fn structure(&mut self, signature: &str, depth: u8) -> Result<Option<Argument>, WireError> {
+        let Some(kinds) = signature.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) else {
+            return Ok(None);
+        };
+        self.align(8)?;
+        let mut parts = Vec::new();
+        for kind in kinds.chars() {
+            let Some(part) = self.argument(kind, depth)? else {
+                return Ok(None);
+            };
+            parts.push(part);
+        }
+        Ok(Some(Argument::Structure(parts)))
     }
 
     fn argument(&mut self, kind: char, depth: u8) -> Result<Option<Argument>, WireError> {

@@ -59,7 +59,8 @@ impl Notices {
     /// Returns the desired marks of the Node, in addition to those of an order.
     pub(super) fn wanted(&self, known: &AgentState, now: Millis) -> WantedMarks {
         let response = self.response(known, now);
-        let report = response.demand == NoticeAction::Drain || self.at_risk(known).is_some();
+        let is_reported = self.at_risk(known).or_else(|| self.reboot(known, now)).is_some();
+        let report = response.demand == NoticeAction::Drain || is_reported;
         WantedMarks { cordon: response.demand >= NoticeAction::Cordon, report, ..WantedMarks::default() }
     }
 
@@ -67,7 +68,7 @@ impl Notices {
         let Some(node) = known.node() else {
             return Vec::new();
         };
-        self.interrupted(known, node).into_iter().chain(self.maintenance(known, node, now)).collect()
+        self.interrupted(known, node, now).into_iter().chain(self.maintenance(known, node, now)).collect()
     }
 
     pub(super) fn events(&self, known: &AgentState) -> Vec<NodeEvent> {
@@ -83,10 +84,14 @@ impl Notices {
     }
 
     /// Returns the condition `kerf.sh/Interrupted`, unless there was never a notice.
-    fn interrupted(&self, known: &AgentState, node: &Node) -> Option<ConditionUpdate> {
+    fn interrupted(&self, known: &AgentState, node: &Node, now: Millis) -> Option<ConditionUpdate> {
         let journal = &known.journal;
         if let Some(order) = &journal.order {
             return Some(report::interrupted(order, journal.drain.as_ref(), known.wall));
+        }
+        if let Some(entry) = self.reboot(known, now) {
+            let (reason, why) = wording(&entry.notice.kind);
+            return Some(report::cordoned(entry, reason, &why, known.wall));
         }
         if let Some(entry) = self.at_risk(known) {
             return Some(report::at_risk(entry, self.terms(known).rebalance));
@@ -97,6 +102,13 @@ impl Notices {
 
     fn at_risk<'a>(&self, known: &'a AgentState) -> Option<&'a StoredNotice> {
         known.journal.notices.active().find(|entry| entry.notice.kind == ImdsNoticeKind::Rebalance)
+    }
+
+    /// Returns the reboot for which the settings ask for a cordon and no drain.
+    fn reboot<'a>(&self, known: &'a AgentState, now: Millis) -> Option<&'a StoredNotice> {
+        let terms = self.terms(known);
+        let mut active = known.journal.notices.active();
+        active.find(|entry| entry.notice.kind.is_reboot() && entry.action(&terms, now) == NoticeAction::Cordon)
     }
 
     /// Returns the condition for the earliest maintenance, until its drain begins.
@@ -169,10 +181,14 @@ fn wording(kind: &ImdsNoticeKind) -> (&'static str, String) {
     match kind {
         ImdsNoticeKind::Spot { action } => (reason::SPOT_INTERRUPTION, format!("spot interruption ({action})")),
         ImdsNoticeKind::Shutdown => (reason::INSTANCE_SHUTDOWN, "the operating system shuts down".to_owned()),
+        ImdsNoticeKind::Reboot => (reason::INSTANCE_REBOOT, "the operating system reboots".to_owned()),
         ImdsNoticeKind::Scaling => {
             (reason::ASG_LIFECYCLE, "the Auto Scaling group terminates this instance".to_owned())
         }
-        ImdsNoticeKind::Maintenance { code, .. } => (reason::SCHEDULED_EVENT, format!("scheduled maintenance {code}")),
+        ImdsNoticeKind::Maintenance { code, .. } => {
+            let reason = if kind.is_reboot() { reason::INSTANCE_REBOOT } else { reason::SCHEDULED_EVENT };
+            (reason, format!("scheduled maintenance {code}"))
+        }
         ImdsNoticeKind::Rebalance => {
             (reason::REBALANCE_REPLACEMENT, "rebalance recommendation, replacement approved".to_owned())
         }

@@ -130,7 +130,7 @@ fn blocked_counts_waiting_pods_and_missing_replicas() {
     };
     let built = SnapshotResult { snapshot, ..SnapshotResult::default() };
     let plan = Plan { report: Report { pods: verdicts, ..Report::default() }, ..Plan::default() };
-    let of = |pods, failures, until| BlockedLaunches { pods, failures, until: at(until) };
+    let of = |pods, failures, until| BlockedLaunches { pods, failures, until: at(until), cause: None };
     let found: Vec<_> = blocked(&built, &plan, |_| 4).into_iter().collect();
     let expected = [("default", of(2, 3, 80)), ("fallback", of(1, 1, 40)), ("short", of(0, 4, 70))];
     assert_eq!(found, expected.map(|(pool, blocked)| (pool.to_owned(), blocked)));

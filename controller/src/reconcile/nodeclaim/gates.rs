@@ -1,15 +1,18 @@
-//! Gates of the agent, as the controller handles them. The startup taint is removed in two writes after the agent's report. A
-//! NodeClaim whose gates remain closed for longer than its EC2NodeClass allows is deleted.
+//! Gates of the agent and other startup taints, as the controller handles them. The agent's taint is removed in two writes after
+//! the agent's report. A NodeClaim whose gates remain closed for longer than its EC2NodeClass allows is deleted, and so is one
+//! whose startup taints nothing removes.
 
 use std::time::Duration;
 
 use api::objects::Node;
 use api::status::Conditioned;
-use api::{NodeClaim, Taint, condition, reason, taint};
+use api::{NodeClaim, Taint, annotation, condition, reason, taint};
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::{NodeClaimDecision, NodeClaimView, delete, name, target, time_left};
+use crate::reconcile::node::has_live_agent;
+use crate::state::index::Index;
 use crate::state::registration_health::Registration;
 use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
@@ -20,38 +23,122 @@ use crate::write::writer::{Operation, Target};
 const SETTLE: Duration = Duration::from_millis(1250);
 /// Delay before the next check of a node that waits for other replacements in its NodePool.
 const TURN: Duration = Duration::from_secs(30);
+/// State of an agent that is live and has not published its gates yet.
+const NO_REPORT: &str = "no report of the agent";
+/// Reasons of NodeClaims that pods could not use in time.
+const TIMEOUTS: [&str; 2] = [reason::GATE_TIMEOUT, reason::STARTUP_TAINT_TIMEOUT];
 
-/// Limit for the closed gates of a NodeClaim's node.
+/// Limit for the closed gates and the startup taints of a NodeClaim's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GateLimit {
     /// Maximum time since the registration.
     pub timeout: Duration,
+    /// True if the limit applies to gates that a live agent reports as closed. The agent may open them at any time.
+    pub gates: bool,
     /// True if this node may be replaced now: at most a fifth of a NodePool is replaced at a time.
     pub turn: bool,
 }
 
 impl GateLimit {
-    /// Returns the limit for `claim`, from all NodeClaims of its NodePool with their nodes. The order is by name, so that
-    /// concurrent reconciles of several NodeClaims agree.
+    /// Returns the limit of the NodeClaim's EC2NodeClass, only for NodeClaims that wait for gates or startup taints.
     #[must_use]
-    pub fn new(claim: &NodeClaim, timeout: Duration, pool: &[(&NodeClaim, Option<&Node>)], now: Timestamp) -> Self {
+    pub fn from_index(index: &Index, claim: &NodeClaim, now: Timestamp) -> Option<Self> {
+        let waiting = claim.is_true(condition::REGISTERED) && !claim.is_true(condition::INITIALIZED);
+        let class = index.classes.get(&claim.spec.node_class_ref.name).filter(|_| waiting)?;
+        let gates = class.gate_timeout().is_ok_and(|timeout| timeout.is_some());
+        let limit = Self { timeout: class.startup_timeout()?, gates, turn: true };
+        let node_of = |claim: &NodeClaim| {
+            let nodes = index.nodes_of(claim.provider_id().unwrap_or_default());
+            nodes.into_iter().next().map(AsRef::as_ref)
+        };
+        if !limit.is_late(claim, node_of(claim), now) {
+            return Some(limit);
+        }
+        let pool: Vec<_> =
+            index.claims_of_pool(claim.nodepool()).map(|other| (other.as_ref(), node_of(other))).collect();
+        Some(limit.with_turn(claim, &pool, now))
+    }
+
+    /// Returns the limit with the turn of `claim`, from all NodeClaims of its NodePool with their nodes. The order is by name, so
+    /// that concurrent reconciles of several NodeClaims agree.
+    #[must_use]
+    pub fn with_turn(self, claim: &NodeClaim, pool: &[(&NodeClaim, Option<&Node>)], now: Timestamp) -> Self {
         let before = |other: &NodeClaim, node: Option<&Node>| {
-            is_given_up(other) || name(other) < name(claim) && is_late(other, node, timeout, now)
+            is_given_up(other) || name(other) < name(claim) && self.is_late(other, node, now)
         };
         let ahead = pool.iter().filter(|(other, node)| before(other, *node)).count();
-        Self { timeout, turn: ahead < pool.len().div_ceil(5) }
+        Self { turn: ahead < pool.len().div_ceil(5), ..self }
+    }
+
+    /// Reports whether the limit has passed for a NodeClaim that waits for its initialization.
+    fn is_late(&self, claim: &NodeClaim, node: Option<&Node>, now: Timestamp) -> bool {
+        let waiting = claim.metadata.deletion_timestamp.is_none() && !claim.is_true(condition::INITIALIZED);
+        let is_held = || node.is_some_and(|node| self.hold(claim, node, now).is_some());
+        waiting && left(claim, self.timeout, now).is_some_and(|left| left.is_zero()) && is_held()
+    }
+
+    /// Returns what keeps pods away from a node, if the limit applies to it.
+    fn hold<'n>(&self, claim: &NodeClaim, node: &'n Node, now: Timestamp) -> Option<Hold<'n>> {
+        match hold(claim, node, now)? {
+            Hold::Gates(_) if !self.gates => None,
+            found => Some(found),
+        }
     }
 }
 
-/// Reports whether the NodeClaim is being deleted because its gates remained closed.
-fn is_given_up(claim: &NodeClaim) -> bool {
-    let initialized = api::status::find(claim.conditions(), condition::INITIALIZED);
-    claim.metadata.deletion_timestamp.is_some() && initialized.is_some_and(|it| it.reason == reason::GATE_TIMEOUT)
+/// Obstacle that keeps pods away from a node after its registration.
+enum Hold<'n> {
+    /// Gates that a live agent, or one that has reported, did not open.
+    Gates(&'n str),
+    /// Startup taint of the agent, without an agent that reports.
+    NoAgent(&'n Taint),
+    /// Startup taint of another program.
+    Foreign(&'n Taint),
 }
 
-fn is_late(claim: &NodeClaim, node: Option<&Node>, timeout: Duration, now: Timestamp) -> bool {
-    let waiting = claim.metadata.deletion_timestamp.is_none() && !claim.is_true(condition::INITIALIZED);
-    waiting && node.is_some_and(is_held) && left(claim, timeout, now).is_some_and(|left| left.is_zero())
+/// Returns the startup taint that stays, with its likely cause.
+fn hold<'n>(claim: &NodeClaim, node: &'n Node, now: Timestamp) -> Option<Hold<'n>> {
+    if let Some(taint) = taint_of(node).filter(|_| !says_ready(node)) {
+        let reported = node.condition(condition::AGENT_READY).map(|found| found.message.as_str());
+        let is_live = has_live_agent(node, now);
+        return Some(reported.or_else(|| is_live.then_some(NO_REPORT)).map_or(Hold::NoAgent(taint), Hold::Gates));
+    }
+    let startup = || claim.spec.startup_taints.iter().flatten();
+    let foreign = |found: &&Taint| found.key != taint::AGENT_NOT_READY && startup().any(|wanted| found.matches(wanted));
+    node.spec.taints.iter().find(foreign).map(Hold::Foreign)
+}
+
+impl Hold<'_> {
+    /// Returns the cause and the fix.
+    fn explain(&self, claim: &NodeClaim, node: &Node) -> String {
+        match self {
+            Self::Gates(said) => (*said).to_owned(),
+            Self::NoAgent(_) => format!(
+                "no agent has reported: use images with the agent, or remove the annotation {} from EC2NodeClass {:?}",
+                annotation::AGENT,
+                claim.spec.node_class_ref.name
+            ),
+            Self::Foreign(_) if !node.is_ready() => {
+                "the node is not Ready, so the program that removes the taint may not run".to_owned()
+            }
+            Self::Foreign(_) => format!(
+                "no program has removed it: check the DaemonSet that does, and its tolerations, or remove the taint from \
+                 spec.template.spec.startupTaints of NodePool {:?}",
+                claim.nodepool()
+            ),
+        }
+    }
+}
+
+/// Returns cause and fix of a startup taint that stays on the node; empty without one.
+pub(super) fn hint(claim: &NodeClaim, node: &Node, now: Timestamp) -> String {
+    hold(claim, node, now).map_or_else(String::new, |hold| format!(": {}", hold.explain(claim, node)))
+}
+
+/// Reports whether the NodeClaim is being deleted because pods could not use its node.
+fn is_given_up(claim: &NodeClaim) -> bool {
+    let initialized = api::status::find(claim.conditions(), condition::INITIALIZED);
+    claim.metadata.deletion_timestamp.is_some() && initialized.is_some_and(|it| TIMEOUTS.contains(&it.reason.as_str()))
 }
 
 fn left(claim: &NodeClaim, timeout: Duration, now: Timestamp) -> Option<Duration> {
@@ -61,11 +148,6 @@ fn left(claim: &NodeClaim, timeout: Duration, now: Timestamp) -> Option<Duration
 
 fn says_ready(node: &Node) -> bool {
     node.condition(condition::AGENT_READY).is_some_and(|found| found.status == condition::TRUE)
-}
-
-/// Reports whether the agent's gates keep pods away.
-fn is_held(node: &Node) -> bool {
-    !says_ready(node) && taint_of(node).is_some()
 }
 
 fn taint_of(node: &Node) -> Option<&Taint> {
@@ -99,28 +181,45 @@ pub(super) fn lift_taint(view: &NodeClaimView, node: &Node, decision: &mut NodeC
     true
 }
 
-/// Deletes the NodeClaim if the gates of its node were closed for too long and the node may be replaced now.
+/// Returns the cause, if the decision gives up a node that came up and that pods could not use.
+#[must_use]
+pub fn startup_failure(decision: &NodeClaimDecision) -> Option<&str> {
+    match &decision.registration {
+        Some(Registration::Bad { reason, message }) if TIMEOUTS.contains(&reason.as_str()) => Some(message),
+        _ => None,
+    }
+}
+
+/// Deletes the NodeClaim if gates or startup taints kept pods away for too long and the node may be replaced now.
 pub(super) fn give_up(
     view: &NodeClaimView,
     claim: &NodeClaim,
     decision: &mut NodeClaimDecision,
 ) -> Option<NodeClaimDecision> {
-    let (limit, node) = (view.gates?, view.nodes.first().filter(|node| is_held(node))?);
+    let (limit, node) = (view.gates?, view.nodes.first()?);
+    let hold = limit.hold(claim, node, view.now)?;
     let left = left(claim, limit.timeout, view.now)?;
     if !left.is_zero() || !limit.turn {
         decision.wake(if left.is_zero() { TURN } else { left });
         return None;
     }
-    let said = node.condition(condition::AGENT_READY).map_or("no report of the agent", |it| it.message.as_str());
-    let message = format!("gates did not open within {} s of registration: {said}", limit.timeout.as_secs());
+    let (reason, label, what) = match &hold {
+        Hold::Gates(_) => (reason::GATE_TIMEOUT, "gate_timeout", "gates did not open".to_owned()),
+        Hold::NoAgent(taint) | Hold::Foreign(taint) => {
+            let what = format!("startup taint {} was not removed", taint.key);
+            (reason::STARTUP_TAINT_TIMEOUT, "startup_taint_timeout", what)
+        }
+    };
+    let cause = hold.explain(claim, node);
+    let message = format!("{what} within {} s of registration: {cause}", limit.timeout.as_secs());
     let mut failed = claim.clone();
-    failed.set_false(condition::INITIALIZED, reason::GATE_TIMEOUT, &message, view.now);
-    let note = Event::warning(ObjectReference::to(claim), reason::GATE_TIMEOUT, message.clone());
+    failed.set_false(condition::INITIALIZED, reason, &message, view.now);
+    let note = Event::warning(ObjectReference::to(claim), reason, message.clone());
     let patch = patches::status(&view.claim.metadata, &view.claim.status, &failed.status);
     Some(NodeClaimDecision {
         steps: vec![Operation::PatchStatus(target(claim), patch), Operation::Note(note), delete(claim)],
-        disrupted: Some("gate_timeout"),
-        registration: Some(Registration::Bad { reason: reason::GATE_TIMEOUT.to_owned(), message }),
+        disrupted: Some(label),
+        registration: Some(Registration::Bad { reason: reason.to_owned(), message }),
         ..NodeClaimDecision::default()
     })
 }

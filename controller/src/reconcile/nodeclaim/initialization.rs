@@ -7,6 +7,7 @@
 use api::objects::Node;
 use api::status::Conditioned;
 use api::{NodeClaim, condition, label, reason, taint};
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::{NodeClaimDecision, NodeClaimView, gates, nominated_pods};
@@ -23,7 +24,7 @@ pub(super) fn initialize(view: &NodeClaimView, claim: &mut NodeClaim, decision: 
     if gates::lift_taint(view, node, decision) {
         return;
     }
-    match obstacle(claim, node) {
+    match obstacle(claim, node, view.now) {
         Some((reason, message)) => {
             claim.set_unknown(condition::INITIALIZED, reason, &message, view.now);
         }
@@ -38,16 +39,19 @@ pub(super) fn initialize(view: &NodeClaimView, claim: &mut NodeClaim, decision: 
 }
 
 /// Returns the first obstacle to the initialization of the node.
-fn obstacle(claim: &NodeClaim, node: &Node) -> Option<(&'static str, String)> {
+fn obstacle(claim: &NodeClaim, node: &Node, now: Timestamp) -> Option<(&'static str, String)> {
     if !node.is_ready() {
         return Some((reason::NODE_NOT_READY, "Node is not Ready".to_owned()));
     }
     let startup = claim.spec.startup_taints.iter().flatten();
     if let Some(left) = startup.into_iter().find(|wanted| node.spec.taints.iter().any(|found| found.matches(wanted))) {
-        return Some((reason::STARTUP_TAINTS_EXIST, format!("startup taint {} is not removed", left.key)));
+        let message = format!("startup taint {} is not removed{}", left.key, gates::hint(claim, node, now));
+        return Some((reason::STARTUP_TAINTS_EXIST, message));
     }
     if let Some(left) = node.spec.taints.iter().find(|found| taint::is_known_ephemeral(found)) {
-        return Some((reason::KNOWN_EPHEMERAL_TAINTS_EXIST, format!("taint {} is not removed", left.key)));
+        let hint = Some(left).filter(|left| left.key == taint::AGENT_NOT_READY).map(|_| gates::hint(claim, node, now));
+        let message = format!("taint {} is not removed{}", left.key, hint.unwrap_or_default());
+        return Some((reason::KNOWN_EPHEMERAL_TAINTS_EXIST, message));
     }
     let missing = claim.spec.resources.requests.iter().find(|(name, wanted)| {
         let asked = wanted.millis().is_ok_and(|amount| amount > 0);

@@ -1,5 +1,8 @@
 //! Tests of the lifecycle of a NodeClaim, by decision.
 
+mod reboot;
+mod startup_taints;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +35,7 @@ fn claim_view(change: &Value, nodes: &[Value], seconds: i64) -> NodeClaimView {
         gates: None,
         class: ClassReadiness::Ready,
         replacement: None,
+        reboot_timeout: super::reboot::TIMEOUT,
         notice: None,
         is_notice_held: false,
         now: at(seconds),
@@ -714,7 +718,7 @@ fn decide_deletes_the_claim_when_gates_stay_closed() {
     let (claim, node) = gated("default-1", &json!({}));
     let mut view = NodeClaimView { claim, nodes: vec![node], ..claim_view(&json!({}), &[], 599) };
     assert_eq!(decide(&view).disrupted, None, "without a limit it waits for ever");
-    view.gates = Some(GateLimit { timeout, turn: true });
+    view.gates = Some(GateLimit { timeout, gates: true, turn: true });
     let early = decide(&view);
     assert_eq!((early.disrupted, early.after.map(|after| after.as_secs())), (None, Some(1)));
     view.now = at(600);
@@ -725,10 +729,10 @@ fn decide_deletes_the_claim_when_gates_stay_closed() {
     assert_eq!((state.as_str(), why.as_str()), ("False", "GateTimeout"));
     assert!(message.contains("within 600 s") && message.contains("CNI since noon: no CNI"), "{message}");
     assert_eq!(late.disrupted, Some("gate_timeout"));
-    view.gates = Some(GateLimit { timeout, turn: false });
+    view.gates = Some(GateLimit { timeout, gates: true, turn: false });
     let waits = decide(&view);
     assert_eq!((waits.disrupted, waits.after.map(|after| after.as_secs())), (None, Some(30)));
-    view.gates = Some(GateLimit { timeout, turn: true });
+    view.gates = Some(GateLimit { timeout, gates: true, turn: true });
     let ready = json!({"status": {"conditions": [
         {"type": "Ready", "status": "True"}, {"type": condition::AGENT_READY, "status": "True"},
     ]}});
@@ -759,7 +763,8 @@ fn gate_limit_allows_at_most_a_fifth_of_a_nodepool() {
             .collect();
         let all: Vec<_> = pool.iter().map(|(claim, node)| (claim.as_ref(), Some(node.as_ref()))).collect();
         let waiting = pool.iter().skip(gone).take(late);
-        let turns = waiting.filter(|(claim, _)| GateLimit::new(claim, timeout, &all, at(700)).turn).count();
+        let limit = GateLimit { timeout, gates: true, turn: true };
+        let turns = waiting.filter(|(claim, _)| limit.with_turn(claim, &all, at(700)).turn).count();
         let allowed = size.div_ceil(5);
         assert_eq!(turns, late.min(allowed.saturating_sub(gone)), "{late} late and {gone} going of {size}");
     }

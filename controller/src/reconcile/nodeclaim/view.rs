@@ -21,9 +21,10 @@ pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<NodeClaimView> 
     Some(NodeClaimView {
         other_nodes: index.all_nodes_of(id).into_iter().filter(is_other).cloned().collect(),
         last_pod_event: nodes.first().and_then(|node| index.last_pod_event(node.name())),
-        gates: gate_limit(index, &claim, now),
+        gates: GateLimit::from_index(index, &claim, now),
         class: ClassReadiness::from_index(index, &claim.spec.node_class_ref.name),
         replacement: replacement_view(index, &claim),
+        reboot_timeout: super::reboot::timeout(index, &claim),
         pool: index.pool_of(&claim).cloned(),
         nodes,
         claim,
@@ -42,19 +43,4 @@ fn replacement_view(index: &Index, claim: &NodeClaim) -> Option<ReplacementView>
     let holds = |pod: &Pod| !pod.is_daemon() && !pod.is_static() && !pod.is_terminal();
     let in_use = nodes.iter().any(|node| index.pods_on(node.name()).any(|pod| holds(pod)));
     Some(ReplacementView { awaited: index.is_awaited(claim), in_use })
-}
-
-/// Returns the gate limit of the NodeClaim's EC2NodeClass, only for NodeClaims that wait for gates.
-fn gate_limit(index: &Index, claim: &NodeClaim, now: Timestamp) -> Option<GateLimit> {
-    let waiting = claim.is_true(condition::REGISTERED) && !claim.is_true(condition::INITIALIZED);
-    let class = index.classes.get(&claim.spec.node_class_ref.name).filter(|_| waiting)?;
-    let timeout = class.gate_timeout().ok().flatten()?;
-    let pool: Vec<_> = index
-        .claims_of_pool(claim.nodepool())
-        .map(|other| {
-            let node = index.nodes_of(other.provider_id().unwrap_or_default()).into_iter().next();
-            (other.as_ref(), node.map(AsRef::as_ref))
-        })
-        .collect();
-    Some(GateLimit::new(claim, timeout, &pool, now))
 }

@@ -215,13 +215,19 @@ fn decide_reports_replacements_while_they_fail() {
 fn decide_reports_launches_while_pods_wait() {
     let rows = [(0, "gave missing nodes no place"), (1, "gave 1 pod no place"), (2, "gave 2 pods no place")];
     for (pods, part) in rows {
-        let launches = Some(BlockedLaunches { pods, failures: 3, until: at(100) });
+        let launches = Some(BlockedLaunches { pods, failures: 3, until: at(100), cause: None });
         let steps = decide(&NodePoolView { launches, ..pool_view(&hashed()) });
         assert_eq!(words(&steps), ["event LaunchesFailed", "status of pool default"]);
         let (status, reason, message) = written(&steps, condition::LAUNCHES_HEALTHY).unwrap();
         assert_eq!((status.as_str(), reason.as_str()), ("False", reason::LAUNCHES_FAILED));
         assert!(message.contains(part) && message.contains("2026-03-01T12:01:40Z"), "{message}");
     }
+    let cause = Some("startup taint x was not removed".to_owned());
+    let launches = Some(BlockedLaunches { pods: 2, failures: 3, until: at(100), cause });
+    let steps = decide(&NodePoolView { launches, ..pool_view(&hashed()) });
+    let (_, _, message) = written(&steps, condition::LAUNCHES_HEALTHY).unwrap();
+    let parts = ["3 launches became no usable node (startup taint x was not removed)", "2 pods", "EC2NodeClass change"];
+    assert!(parts.iter().all(|part| message.contains(part)), "{message}");
     let steps = decide(&pool_view(&hashed()));
     assert_eq!(written(&steps, condition::LAUNCHES_HEALTHY), None);
 }

@@ -2,6 +2,8 @@
 //! another program or an unknown rule keeps pods away, and NodeClaims that were deleted before their node came up. The next
 //! launch for such a group in that NodePool waits, each time twice as long. Other pods and other NodePools do not wait.
 //!
+//! Nodes that came up and that no pod could use, because a startup taint stayed, pause all launches of their NodePool after a few.
+//!
 //! A pod group is all pods of one controller, or the virtual pods of one CapacityBuffer. A static NodePool has one group for its
 //! missing nodes.
 
@@ -18,6 +20,11 @@ use crate::state::nominations::after;
 const UNUSED: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(10 * 60));
 /// Delay after NodeClaims without a node, from the second one on: the next plan may choose other capacity, without a delay.
 const LOST: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(60));
+/// Number of nodes that no pod could use after which the NodePool launches no further ones. Not one of them may have been
+/// initialized meanwhile.
+const UNREADY_NODES: u32 = 3;
+/// Pause of the NodePool after the last of them.
+const UNREADY: Duration = Duration::from_secs(60 * 60);
 /// Time in which kube-scheduler binds the first pod to a new node.
 const BINDING: Duration = Duration::from_secs(5);
 /// Time after which the failures of a group without pending pods are dropped.
@@ -86,8 +93,17 @@ struct FailedLaunches {
     needed: Timestamp,
 }
 
+/// Nodes of one NodePool that came up and that no pod could use.
+#[derive(Clone, Debug)]
+struct UnreadyNodes {
+    version: PoolVersion,
+    count: u32,
+    last: Timestamp,
+    cause: String,
+}
+
 /// Pause that kept pods of a NodePool without a place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockedLaunches {
     /// Number of pods; 0 for missing nodes of a static NodePool.
     pub pods: usize,
@@ -95,6 +111,8 @@ pub struct BlockedLaunches {
     pub failures: u32,
     /// Time of the next launch.
     pub until: Timestamp,
+    /// Cause, if the nodes of the NodePool came up and no pod could use them.
+    pub cause: Option<String>,
 }
 
 /// Sources of the state of launches.
@@ -114,6 +132,7 @@ pub struct AttemptView<'a> {
 pub struct LaunchAttempts {
     open: BTreeMap<String, OpenAttempt>,
     failed: BTreeMap<(String, PodGroup), FailedLaunches>,
+    unready: BTreeMap<String, UnreadyNodes>,
     blocked: BTreeMap<String, BlockedLaunches>,
 }
 
@@ -124,10 +143,23 @@ impl LaunchAttempts {
         self.open.insert(claim.to_owned(), attempt);
     }
 
+    /// Records a node of a NodePool that came up and that no pod could use in time.
+    pub fn fail_startup(&mut self, pool: &str, version: PoolVersion, cause: &str, now: Timestamp) {
+        let known = self.unready.remove(pool).filter(|known| known.version == version);
+        let count = known.map_or(0, |known| known.count).saturating_add(1);
+        self.unready.insert(pool.to_owned(), UnreadyNodes { version, count, last: now, cause: cause.to_owned() });
+    }
+
+    /// Records an initialized node of a NodePool.
+    pub fn succeed_startup(&mut self, pool: &str) {
+        self.unready.remove(pool);
+    }
+
     /// Evaluates all open launches.
     pub fn update(&mut self, view: &AttemptView<'_>) {
         let expired = |failed: &FailedLaunches| after(failed.last.max(failed.needed), FORGOTTEN) <= view.now;
         self.failed.retain(|(pool, _), failed| failed.version == (view.version)(pool) && !expired(failed));
+        self.unready.retain(|pool, unready| unready.version == (view.version)(pool));
         let open = std::mem::take(&mut self.open);
         for (claim, mut attempt) in open {
             let state = (view.state)(&claim);
@@ -193,16 +225,31 @@ impl LaunchAttempts {
     /// Reports whether any launch is paused, so that pauses must be searched.
     #[must_use]
     pub fn has_pauses(&self) -> bool {
-        !self.failed.is_empty() || self.open.values().any(|attempt| attempt.up.is_some())
+        !self.failed.is_empty() || !self.unready.is_empty() || self.open.values().any(|attempt| attempt.up.is_some())
+    }
+
+    /// Reports whether whole NodePools are paused.
+    #[must_use]
+    pub fn has_paused_pools(&self, now: Timestamp) -> bool {
+        self.paused_pools(now).next().is_some()
+    }
+
+    /// Returns the NodePools that launch nothing, with the end of the pause.
+    fn paused_pools(&self, now: Timestamp) -> impl Iterator<Item = (&String, &UnreadyNodes, Timestamp)> {
+        let paused = self.unready.iter().filter(|(_, unready)| unready.count >= UNREADY_NODES);
+        paused.map(|(pool, unready)| (pool, unready, after(unready.last, UNREADY))).filter(move |(.., end)| *end > now)
     }
 
     /// Returns the pauses of a group for one of its pods; a virtual pod has no UID.
     pub fn pauses(&mut self, group: &PodGroup, pod: &str, now: Timestamp) -> Vec<LaunchPause> {
-        let mut pauses = Vec::new();
+        let whole = self.paused_pools(now);
+        let mut pauses: Vec<LaunchPause> = whole
+            .map(|(pool, unready, end)| LaunchPause { pool: pool.clone(), failures: unready.count, until: millis(end) })
+            .collect();
         for ((pool, _), failed) in self.failed.iter_mut().filter(|((_, other), _)| other == group) {
             failed.needed = now;
             let until = failed.until();
-            if until > now {
+            if until > now && pauses.iter().all(|known| known.pool != *pool) {
                 pauses.push(LaunchPause { pool: pool.clone(), failures: failed.count, until: millis(until) });
             }
         }
@@ -236,13 +283,15 @@ impl LaunchAttempts {
     pub fn static_pools(&self, now: Timestamp) -> BTreeMap<String, Timestamp> {
         let paused =
             self.failed.iter().filter(|((_, group), failed)| *group == PodGroup::Replicas && failed.until() > now);
-        paused.map(|((pool, _), failed)| (pool.clone(), failed.until())).collect()
+        let whole = self.paused_pools(now).map(|(pool, _, end)| (pool.clone(), end));
+        paused.map(|((pool, _), failed)| (pool.clone(), failed.until())).chain(whole).collect()
     }
 
     /// Returns the number of failures in a row of a static NodePool.
     #[must_use]
     pub fn static_failures(&self, pool: &str) -> u32 {
-        self.failed.get(&(pool.to_owned(), PodGroup::Replicas)).map_or(0, |failed| failed.count)
+        let missing = self.failed.get(&(pool.to_owned(), PodGroup::Replicas)).map_or(0, |failed| failed.count);
+        missing.max(self.unready.get(pool).map_or(0, |unready| unready.count))
     }
 
     /// Replaces the pauses that kept pods without a place in the last plan, and returns the NodePools where they changed.
@@ -256,7 +305,9 @@ impl LaunchAttempts {
     /// Returns the pause that keeps pods of a NodePool without a place.
     #[must_use]
     pub fn blocked(&self, pool: &str) -> Option<BlockedLaunches> {
-        self.blocked.get(pool).cloned()
+        let unready = self.unready.get(pool).filter(|unready| unready.count >= UNREADY_NODES);
+        let cause = unready.map(|unready| unready.cause.clone());
+        self.blocked.get(pool).map(|blocked| BlockedLaunches { cause, ..blocked.clone() })
     }
 }
 

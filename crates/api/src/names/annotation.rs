@@ -39,6 +39,8 @@ pub const AGENT_ENABLED: &str = "enabled";
 pub const AGENT_SETTINGS: &str = "kerf.sh/agent-settings";
 /// Annotation of an EC2NodeClass: a duration such as `15m`. A registered node whose gates are not open by then is replaced.
 pub const GATE_TIMEOUT: &str = "kerf.sh/gate-timeout";
+/// Annotation of an EC2NodeClass: a duration such as `10m`. A node that does not return from a reboot by then is replaced.
+pub const REBOOT_TIMEOUT: &str = "kerf.sh/reboot-timeout";
 /// Annotation of a Node: time of the agent's last report, in RFC 3339.
 pub const AGENT_HEARTBEAT: &str = "kerf.sh/agent-heartbeat";
 /// Annotation of a Node: timeline of its start as JSON, with the agent's `start`, and milliseconds from there by stage.

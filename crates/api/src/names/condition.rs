@@ -26,6 +26,8 @@ pub const DISRUPTION_REASON: &str = "DisruptionReason";
 pub const DRAINED: &str = "Drained";
 /// NodeClaim: its volumes are detached.
 pub const VOLUMES_DETACHED: &str = "VolumesDetached";
+/// NodeClaim: its instance reboots, and the NodeClaim is kept until a time limit. False for a while after the reboot.
+pub const REBOOTING: &str = "kerf.sh/Rebooting";
 /// NodeClaim: EC2 has accepted the termination.
 pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 

@@ -136,6 +136,8 @@ pub const SCHEDULED_EVENT: &str = "ScheduledEvent";
 pub const ASG_LIFECYCLE: &str = "ASGLifecycle";
 /// Interruption: the operating system shuts down without another notice, after a stop or termination by EC2's console or API.
 pub const INSTANCE_SHUTDOWN: &str = "InstanceShutdown";
+/// Interruption, also the event: the instance reboots and returns. Its NodeClaim is kept for a limited time.
+pub const INSTANCE_REBOOT: &str = "InstanceReboot";
 /// Interruption: EC2 expects to reclaim a spot instance, and the controller has approved the drain.
 pub const REBALANCE_REPLACEMENT: &str = "RebalanceReplacement";
 /// Metadata: the service answers.
@@ -145,6 +147,12 @@ pub const METADATA_FAILS: &str = "MetadataFails";
 
 /// NodeClaim, and event on it: the gates of its node stayed closed for too long, so the node is replaced.
 pub const GATE_TIMEOUT: &str = "GateTimeout";
+/// NodeClaim, and event on it: a startup taint of its node stayed for too long, so the node is replaced.
+pub const STARTUP_TAINT_TIMEOUT: &str = "StartupTaintTimeout";
+/// NodeClaim: its instance has returned from a reboot.
+pub const REBOOTED: &str = "Rebooted";
+/// Event on NodeClaim and Node: the instance did not return from its reboot in time, so the node is replaced.
+pub const REBOOT_TIMEOUT: &str = "RebootTimeout";
 /// NodeClaim, and event on it: a replacement whose command was rolled back was not initialized in time, so it is deleted.
 pub const INITIALIZATION_TIMEOUT: &str = "InitializationTimeout";
 /// NodePool, and event on it: replacements were not initialized, so that disruption commands wait.

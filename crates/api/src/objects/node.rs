@@ -122,11 +122,31 @@ impl Node {
     }
 
     /// Returns the interruption that the agent has reported. A rebalance recommendation does not count, because the instance
-    /// may keep running for hours.
+    /// may keep running for hours, and a reboot does not, because the instance returns.
     #[must_use]
     pub fn interruption(&self) -> Option<&NodeCondition> {
-        let reported = self.condition(condition::INTERRUPTED)?;
-        (reported.status == condition::TRUE && reported.reason != reason::REBALANCE_RECOMMENDATION).then_some(reported)
+        let stays = [reason::REBALANCE_RECOMMENDATION, reason::INSTANCE_REBOOT];
+        self.reported_notice().filter(|reported| !stays.contains(&reported.reason.as_str()))
+    }
+
+    /// Returns the reboot that the agent has reported.
+    #[must_use]
+    pub fn reboot(&self) -> Option<&NodeCondition> {
+        self.reported_notice().filter(|reported| reported.reason == reason::INSTANCE_REBOOT)
+    }
+
+    fn reported_notice(&self) -> Option<&NodeCondition> {
+        self.condition(condition::INTERRUPTED).filter(|reported| reported.status == condition::TRUE)
+    }
+
+    /// Returns the time of the reported interruption or reboot, from the annotation or the message; `None` without a valid one.
+    #[must_use]
+    pub fn interruption_deadline(&self) -> Option<jiff::Timestamp> {
+        let in_message = || {
+            let (_, rest) = self.reported_notice()?.message.split_once("deadline=")?;
+            rest.split_whitespace().next()
+        };
+        self.annotation(annotation::INTERRUPTION_DEADLINE).or_else(in_message)?.parse().ok()
     }
 
     /// Reports whether the NodeClaim of this Node was matched to it.

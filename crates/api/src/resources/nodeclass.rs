@@ -209,23 +209,50 @@ impl EC2NodeClass {
         self.annotation(annotation::AGENT_SETTINGS)
     }
 
-    /// Returns how long the gates of a registered node may stay closed. `None` means without limit.
+    /// Returns how long the gates of a registered node may stay closed while its agent reports. `None` means without limit.
     ///
     /// # Errors
     /// Returns an error if the annotation is not a positive duration or `Never`.
     pub fn gate_timeout(&self) -> Result<Option<std::time::Duration>, InvalidDuration> {
         let text = self.annotation(annotation::GATE_TIMEOUT).filter(|text| *text != duration::NEVER);
-        let read = |text: &str| {
-            let nanos = duration::nanos(text)?;
-            let positive = u64::try_from(nanos).ok().filter(|nanos| *nanos > 0);
-            positive.map(std::time::Duration::from_nanos).ok_or_else(|| InvalidDuration { text: text.to_owned() })
-        };
-        text.map(read).transpose()
+        text.map(positive).transpose()
+    }
+
+    /// Returns how long startup taints that nothing removes may stay on a registered node; `None` means without limit. An invalid
+    /// annotation counts as none, because the EC2NodeClass reports it.
+    #[must_use]
+    pub fn startup_timeout(&self) -> Option<std::time::Duration> {
+        let is_unlimited = self.annotation(annotation::GATE_TIMEOUT) == Some(duration::NEVER);
+        (!is_unlimited).then(|| self.gate_timeout().ok().flatten().unwrap_or(STARTUP_TIMEOUT))
+    }
+
+    /// Returns how long a node may take to return from a reboot, if the EC2NodeClass says so.
+    ///
+    /// # Errors
+    /// Returns an error if the annotation is not a positive duration.
+    pub fn reboot_timeout(&self) -> Result<Option<std::time::Duration>, InvalidDuration> {
+        self.annotation(annotation::REBOOT_TIMEOUT).map(positive).transpose()
+    }
+
+    /// Returns the first annotation with an invalid time limit, and the error.
+    #[must_use]
+    pub fn invalid_timeout(&self) -> Option<(&'static str, InvalidDuration)> {
+        let gates = self.gate_timeout().err().map(|error| (annotation::GATE_TIMEOUT, error));
+        gates.or_else(|| self.reboot_timeout().err().map(|error| (annotation::REBOOT_TIMEOUT, error)))
     }
 
     fn annotation(&self, key: &str) -> Option<&str> {
         self.metadata.annotations.as_ref()?.get(key).map(String::as_str)
     }
+}
+
+/// Time limit of startup taints by default, equal to that of a registration.
+pub const STARTUP_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(15 * 60);
+
+/// Parses a duration of more than zero.
+fn positive(text: &str) -> Result<std::time::Duration, InvalidDuration> {
+    let nanos = u64::try_from(duration::nanos(text)?).ok().filter(|nanos| *nanos > 0);
+    nanos.map(std::time::Duration::from_nanos).ok_or_else(|| InvalidDuration { text: text.to_owned() })
 }
 
 impl Conditioned for EC2NodeClass {

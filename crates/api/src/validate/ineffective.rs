@@ -63,7 +63,7 @@ const DOMAIN: &str = "kerf.sh/";
 const BEHIND: &str = "kerf.sh0";
 
 /// Our annotations, with the owners on which they are read. A test compares the keys with those of [`annotation`].
-const ANNOTATIONS: [(&str, &[KeyOwner]); 34] = {
+const ANNOTATIONS: [(&str, &[KeyOwner]); 35] = {
     use KeyOwner::{Claim, Class, Node, Overlay, Pod, Pool, PoolTemplate};
     [
         (annotation::ADOPTED_AT, &[Claim]),
@@ -88,6 +88,7 @@ const ANNOTATIONS: [(&str, &[KeyOwner]); 34] = {
         (annotation::PERFORMANCE, &[Overlay]),
         (annotation::PERFORMANCE_FACTORS, &[Pool]),
         (annotation::REBALANCE, &[Claim, Node, PoolTemplate]),
+        (annotation::REBOOT_TIMEOUT, &[Class]),
         (annotation::REPLACED_BY, &[Claim]),
         (annotation::REPLACEMENT_APPROVED, &[Node]),
         (annotation::REPLACES, &[Claim]),

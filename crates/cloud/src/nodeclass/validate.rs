@@ -1,7 +1,5 @@
 //! Validation of an EC2NodeClass before any launch.
 
-use std::time::Duration;
-
 use api::duration::InvalidDuration;
 use api::nodeclass::AmiFamily;
 use api::{annotation, condition, label, reason};
@@ -18,7 +16,7 @@ const RESERVED_TAGS: [&str; 4] =
 /// Returns the condition of the whole EC2NodeClass, given the conditions of its parts.
 pub(super) fn validation(
     class: &ResolvedClass,
-    gate_timeout: &Result<Option<Duration>, InvalidDuration>,
+    invalid_timeout: &Option<(&'static str, InvalidDuration)>,
     settings: &Settings,
     parts: &[Finding],
     unanswered: bool,
@@ -33,11 +31,10 @@ pub(super) fn validation(
         };
         return Finding { condition, status, reason: reason::DEPENDENCIES_NOT_READY, message };
     }
-    let gates = gate_timeout
+    let timeout = invalid_timeout
         .as_ref()
-        .err()
-        .map(|error| (AGENT_SETTINGS_INVALID, format!("annotation {}: {error}", annotation::GATE_TIMEOUT)));
-    match gates.or_else(|| problem(class, settings)) {
+        .map(|(annotation, error)| (AGENT_SETTINGS_INVALID, format!("annotation {annotation}: {error}")));
+    match timeout.or_else(|| problem(class, settings)) {
         Some((reason, message)) => Finding::bad(condition, reason, message),
         None => Finding::good(condition),
     }

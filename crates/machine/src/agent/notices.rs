@@ -16,6 +16,8 @@ pub struct NoticeSettings {
     pub auto_scaling: AutoScaling,
     /// A shutdown that only the operating system announces: a stop or termination by the EC2 console or API.
     pub shutdown: Shutdown,
+    /// A reboot of the operating system or by scheduled maintenance, after which the instance returns.
+    pub reboot: Reboot,
 }
 
 /// Treatment of an instance at elevated risk of interruption.
@@ -101,5 +103,19 @@ pub struct Shutdown {
 impl Default for Shutdown {
     fn default() -> Self {
         Self { enabled: true }
+    }
+}
+
+/// Reboot of the instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Reboot {
+    /// `false` only cordons the node: its pods stay, and kubelet starts them again after the reboot.
+    pub drain: bool,
+}
+
+impl Default for Reboot {
+    fn default() -> Self {
+        Self { drain: true }
     }
 }

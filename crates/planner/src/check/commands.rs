@@ -93,6 +93,7 @@ impl<'a> CommandContext<'a> {
         let rows = [
             (node.claim.is_some(), "goes but is not managed"),
             (node.leaving.is_none(), "goes twice"),
+            (it.reason == CommandReason::Static || !node.rebooting, "goes while its instance reboots"),
             (
                 forced || it.reason == CommandReason::Expired || node.stage == Stage::Initialized,
                 "goes before it is initialized",

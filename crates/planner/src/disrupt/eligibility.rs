@@ -48,6 +48,9 @@ impl<'a> EligibilityRules<'a> {
         if node.leaving.is_some() {
             return Err(NodeVerdict::Leaving);
         }
+        if node.rebooting {
+            return Err(NodeVerdict::Rebooting);
+        }
         if !self.is_terminally_unhealthy(node) {
             return self.evaluate_healthy(node);
         }

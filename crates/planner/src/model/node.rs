@@ -77,6 +77,8 @@ pub struct Node {
     pub quiet_since: Option<Millis>,
     /// True if the Node has an effective `karpenter.sh/do-not-disrupt` annotation.
     pub do_not_disrupt: bool,
+    /// True while its instance reboots. The node returns, so neither emptiness nor cost counts until then.
+    pub rebooting: bool,
     /// End of the protection by a nomination of a recent plan.
     pub nominated_until: Option<Millis>,
     /// Price; `None` when its type is unknown.

@@ -299,6 +299,7 @@ impl Display for NodeVerdict {
                 write!(out, "stays: {last} failed in NodePool {pool}, ")?;
                 write!(out, "the next attempt is in {} s", seconds(*remaining))
             }
+            Self::Rebooting => out.write_str("stays: its instance reboots"),
             Self::DoNotDisrupt => out.write_str("stays: node has annotation karpenter.sh/do-not-disrupt"),
             Self::Budget { reason } => {
                 write!(out, "stays: {}, but the disruption budget of its NodePool is exhausted", would_go(*reason))

@@ -124,6 +124,8 @@ pub enum NodeVerdict {
         /// Milliseconds until the next attempt.
         remaining: i64,
     },
+    /// The instance reboots and is expected back.
+    Rebooting,
     /// The node has the annotation `karpenter.sh/do-not-disrupt`.
     DoNotDisrupt,
     /// One of its pods has the annotation `karpenter.sh/do-not-disrupt`.

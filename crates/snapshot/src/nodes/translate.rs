@@ -100,6 +100,7 @@ pub(super) fn node(
         attach_limits: attach_limits(drivers, known.filter(|_| stage != MachineStage::Initialized)),
         quiet_since: machine.quiet_since().map(millis),
         do_not_disrupt: machine.node.is_some_and(|node| node.is_do_not_disrupt()),
+        rebooting: machine.is_rebooting(),
         nominated_until: None,
         pods: pods.iter().map(|record| bound_pod(context.records, record, surges, now, problems)).collect(),
         created: created.unwrap_or_default(),
@@ -113,7 +114,7 @@ pub(super) fn node(
         drifted: drifted(machine),
         unhealthy: machine
             .node
-            .filter(|_| context.input.settings.node_repair)
+            .filter(|_| context.input.settings.node_repair && !machine.is_rebooting())
             .and_then(|node| unhealthy(node, context.impaired_since(machine))),
         usage: None,
     }

@@ -196,7 +196,7 @@ fn failures_are_dropped_when_the_group_has_no_pods_for_an_hour() {
 
 #[test]
 fn block_returns_pools_whose_pauses_changed() {
-    let blocked = |failures| BlockedLaunches { pods: 1, failures, until: at(60) };
+    let blocked = |failures| BlockedLaunches { pods: 1, failures, until: at(60), cause: None };
     let of = |failures| BTreeMap::from([("default".to_owned(), blocked(failures))]);
     let mut attempts = LaunchAttempts::default();
     assert_eq!(attempts.block(of(1)), ["default"]);
@@ -204,4 +204,47 @@ fn block_returns_pools_whose_pauses_changed() {
     assert_eq!(attempts.blocked("default"), Some(blocked(1)));
     assert_eq!(attempts.block(BTreeMap::new()), ["default"]);
     assert_eq!(attempts.buffers(), BTreeSet::new());
+}
+
+/// Three nodes that no pod could use pause the whole NodePool for an hour, also for pods and CapacityBuffers without a launch.
+#[test]
+fn pauses_cover_the_pool_when_three_nodes_stay_unready() {
+    let mut fixture = Fixture::default();
+    let fail = |fixture: &mut Fixture, now| {
+        fixture.attempts.fail_startup("default", fixture.version.clone(), "taint x stayed", at(now));
+    };
+    for now in [900, 1800] {
+        fail(&mut fixture, now);
+        assert_eq!((fixture.pause("pod-1", now), fixture.attempts.has_paused_pools(at(now))), (None, false));
+    }
+    fail(&mut fixture, 2700);
+    assert_eq!(fixture.pause("pod-1", 2700), Some((3, at(6300))));
+    assert_eq!(fixture.attempts.static_pools(at(2700)), [("default".to_owned(), at(6300))].into());
+    assert_eq!(fixture.attempts.static_failures("default"), 3);
+    let blocked = BlockedLaunches { pods: 1, failures: 3, until: at(6300), cause: None };
+    fixture.attempts.block([("default".to_owned(), blocked)].into());
+    assert_eq!(fixture.attempts.blocked("default").unwrap().cause.as_deref(), Some("taint x stayed"));
+    assert_eq!(fixture.pause("pod-1", 6300), None, "the next attempt");
+    fail(&mut fixture, 7200);
+    assert_eq!(fixture.pause("pod-1", 7200), Some((4, at(10_800))), "one failure more is enough");
+}
+
+#[test]
+fn pauses_of_a_pool_end_with_a_success_or_a_change() {
+    for changes in [false, true] {
+        let mut fixture = Fixture::default();
+        for now in [1, 2, 3] {
+            fixture.attempts.fail_startup("default", fixture.version.clone(), "stayed", at(now));
+        }
+        assert!(fixture.pause("pod-1", 4).is_some());
+        if changes {
+            fixture.version = PoolVersion { content: 1, ..PoolVersion::default() };
+            fixture.update(AttemptState::Starting, 4);
+        } else {
+            fixture.attempts.succeed_startup("default");
+        }
+        assert_eq!(fixture.pause("pod-1", 4), None, "{changes}");
+        fixture.attempts.fail_startup("default", fixture.version.clone(), "stayed", at(5));
+        assert_eq!(fixture.pause("pod-1", 5), None, "the count begins again");
+    }
 }

@@ -1,0 +1,33 @@
+//! Startup taints that nothing removes: a few nodes, then a pause of the NodePool until its owner changes it.
+
+use std::time::Duration;
+
+use api::{NodePool, condition};
+use serde_json::json;
+use simulator::api_server::POOLS;
+use simulator::cluster::{ModelCluster, pool};
+use simulator::surroundings::Workload;
+
+#[tokio::test(start_paused = true)]
+async fn startup_taint_that_stays_costs_a_few_nodes_an_hour() {
+    let mut pool = pool(&["m5.large"], json!({"consolidateAfter": "Never"}));
+    pool["spec"]["template"]["spec"]["startupTaints"] = json!([{"key": "example.com/setup", "effect": "NoExecute"}]);
+    let cluster = ModelCluster::new(pool, Default::default());
+    let _controller_run = cluster.controller_run();
+    cluster.want("web", Workload::of(1, 1500));
+    tokio::time::sleep(Duration::from_secs(50 * 60)).await;
+    assert_eq!(cluster.ec2.count("CreateFleet"), 3, "one each quarter of an hour");
+    assert!(cluster.claims().is_empty(), "the last one has ended");
+    let pools: Vec<NodePool> = cluster.server.all(POOLS);
+    let conditions = &pools[0].status.as_ref().unwrap().conditions;
+    let launches = api::status::find(conditions, condition::LAUNCHES_HEALTHY).unwrap();
+    let parts = ["3 launches", "startup taint example.com/setup was not removed within 900 s", "DaemonSet"];
+    assert!(launches.is_false() && parts.iter().all(|part| launches.message.contains(part)), "{launches:?}");
+    tokio::time::sleep(Duration::from_secs(60 * 60)).await;
+    assert_eq!(cluster.ec2.count("CreateFleet"), 4, "one more after an hour");
+    tokio::time::sleep(Duration::from_secs(25 * 60)).await;
+    assert!(cluster.claims().is_empty(), "paused again");
+    let change = json!({"metadata": {"generation": 2}, "spec": {"template": {"spec": {"startupTaints": null}}}});
+    cluster.server.change(POOLS, "default", &change);
+    cluster.until("a node after the change", |cluster| cluster.is_settled(1, 1)).await;
+}
