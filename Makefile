@@ -15,7 +15,7 @@ GO = tests/steps/go-program
 # Prerequisites are steps in an order: the first one checks the machine.
 .NOTPARALLEL:
 
-.PHONY: help demo test bare e2e amis linters lint soak pace bench fidelity fuzz day pictures peers peers-live conformance bless controlplane agent node \
+.PHONY: help demo test bare e2e amis linters lint soak hostile pace bench fidelity fuzz day pictures peers peers-live conformance bless controlplane agent node \
 	nodeparts moto helm images packer release verify-release publish advisories
 
 help: ## Shows this list.
@@ -74,6 +74,10 @@ crowd: prepare-crowd controlplane ## Plans for 100,000 pods of 5,000 shapes that
 	@KERF_CROWD_PODS=100000 KERF_CROWD_SHAPES=5000 KERF_CONTROLLER=$(KERF_CACHE)/controller/kerf-controller \
 		$(RUN) crowd "100,000 pods that fit nowhere" "20 to 40 minutes, after the build" \
 		cargo test --workspace --locked --test all -- --nocapture crowd::
+
+hostile: prepare-hostile ## Simulates 500 clusters in which some nodes are controlled by an attacker; SEED=N for the first one.
+	@KERF_HOSTILE_SEEDS=$(or $(SEEDS),500) KERF_HOSTILE_SEED=$(or $(SEED),1) $(RUN) hostile "500 clusters with hostile nodes" \
+		"20 minutes on 2 cores, after the build" cargo test --workspace --locked --test hostile -- --nocapture
 
 pace: prepare-pace ## Launches 1,000 claims on the wire at EC2's pace; needs a quiet machine.
 	@KERF_PACE_CLAIMS=$(or $(CLAIMS),1000) $(RUN) pace "1,000 launches at EC2's pace" \

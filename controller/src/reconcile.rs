@@ -301,10 +301,10 @@ impl Reconciler {
         }
         steps?;
         if decision.released {
-            counters::node_gone(&self.metrics, &view.node, drained, self.cluster.now());
+            counters::node_gone(&self.metrics, &view.node, view.claim.as_deref(), drained, self.cluster.now());
             let said = node::drain_condition(&view.node);
             counters::pods_drained(&self.metrics, node::why(&view), progress, said.as_ref());
-            counters::drain_ended(&self.metrics, &view.node, drained, progress, said.as_ref());
+            counters::drain_ended(&self.metrics, node::pool_of(&view), drained, progress, said.as_ref());
         }
         Ok(decision.after.map_or(QueueAction::Wait, QueueAction::After))
     }

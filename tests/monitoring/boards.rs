@@ -104,7 +104,7 @@ fn scrape() -> String {
     counters::move_begun(&metrics, &kind, &claims, &[]);
     let mut node = index.nodes.get("node-0").map(|node| Node::clone(node)).unwrap();
     node.metadata.deletion_timestamp = node.metadata.creation_timestamp.clone();
-    counters::node_gone(&metrics, &node, true, at(410));
+    counters::node_gone(&metrics, &node, Some(&claims[0]), true, at(410));
     metrics.set(&metrics::ELIGIBLE_NODES, ByReason { reason: "drifted" }, 1.0);
     metrics.render()
 }

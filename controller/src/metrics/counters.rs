@@ -66,14 +66,11 @@ pub fn claim_gone(metrics: &Metrics, claim: &NodeClaim, now: Timestamp) {
     }
 }
 
-/// Counts a node that is gone, with its durations.
-pub fn node_gone(metrics: &Metrics, node: &Node, drained: bool, now: Timestamp) {
-    let pool = node.label(label::NODEPOOL).unwrap_or_default();
-    metrics.add(
-        &metrics::NODES_TERMINATED,
-        metrics::ByNodePoolZone { nodepool: pool, zone: node.label(label::ZONE).unwrap_or_default() },
-        1.0,
-    );
+/// Counts a node that is gone, with its durations. The labels are those of the NodeClaim, because a node may write its own.
+pub fn node_gone(metrics: &Metrics, node: &Node, claim: Option<&NodeClaim>, drained: bool, now: Timestamp) {
+    let label = |key: &str| claim.and_then(|claim| claim.metadata.labels.as_ref()?.get(key)).map_or("", String::as_str);
+    let (pool, zone) = (label(label::NODEPOOL), label(label::ZONE));
+    metrics.add(&metrics::NODES_TERMINATED, metrics::ByNodePoolZone { nodepool: pool, zone }, 1.0);
     if drained {
         metrics.add(&metrics::NODES_DRAINED, metrics::ByNodePool { nodepool: pool }, 1.0);
     }
@@ -86,23 +83,23 @@ pub fn node_gone(metrics: &Metrics, node: &Node, drained: bool, now: Timestamp) 
 }
 
 /// Counts the outcome of a node's drain, by the controller and the agent.
-pub fn drain_ended(metrics: &Metrics, node: &Node, drained: bool, ours: Progress, agents: Option<&DrainProgress>) {
+pub fn drain_ended(metrics: &Metrics, nodepool: &str, drained: bool, ours: Progress, agents: Option<&DrainProgress>) {
     let forced = ours.forced > 0 || agents.is_some_and(|said| said.forced > 0);
     let outcome = match (drained, forced) {
         (false, _) => "cut_short",
         (true, true) => "forced",
         (true, false) => "clean",
     };
-    metrics.add(
-        &metrics::DRAINS,
-        metrics::ByNodePoolOutcome { nodepool: node.label(label::NODEPOOL).unwrap_or_default(), outcome },
-        1.0,
-    );
+    metrics.add(&metrics::DRAINS, metrics::ByNodePoolOutcome { nodepool, outcome }, 1.0);
 }
+
+/// Maximum number of pods that an agent can drain: more than kubelet supports.
+const MOST_PODS: usize = 1000;
 
 /// Counts pods that the controller and the agent drained from a removed node.
 pub fn pods_drained(metrics: &Metrics, reason: &str, ours: Progress, agents: Option<&DrainProgress>) {
-    let by_agent = agents.map_or(0, |said| said.evicted + said.forced);
+    // The node writes its numbers.
+    let by_agent = agents.map_or(0, |said| said.evicted.saturating_add(said.forced).min(MOST_PODS));
     let pods = u32::try_from(ours.evicted + ours.forced + by_agent).unwrap_or(u32::MAX);
     if pods > 0 {
         metrics.add(&metrics::PODS_DRAINED, metrics::ByReason { reason }, f64::from(pods));
@@ -210,14 +207,14 @@ mod tests {
         let deleted = json!({"metadata": {"deletionTimestamp": at(10).to_string()}});
         registered(&metrics, &claim(&json!({})));
         claim_gone(&metrics, &claim(&deleted), at(13));
-        node_gone(&metrics, &node(&deleted), true, at(15));
+        node_gone(&metrics, &node(&deleted), None, true, at(15));
         let ours = Progress { evicted: 2, forced: 1, ..Progress::default() };
         let agents = DrainProgress { evicted: 4, ..DrainProgress::default() };
         pods_drained(&metrics, "Drifted", ours, Some(&agents));
         pods_drained(&metrics, "Empty", Progress::default(), None);
-        drain_ended(&metrics, &node(&deleted), true, ours, None);
-        drain_ended(&metrics, &node(&deleted), true, Progress::default(), Some(&agents));
-        drain_ended(&metrics, &node(&deleted), false, ours, None);
+        drain_ended(&metrics, "", true, ours, None);
+        drain_ended(&metrics, "", true, Progress::default(), Some(&agents));
+        drain_ended(&metrics, "", false, ours, None);
         let text = metrics.render();
         for outcome in ["clean", "forced", "cut_short"] {
             let line = format!(r#"kerf_drains_total{{nodepool="",outcome="{outcome}"}} 1.0"#);
@@ -239,5 +236,23 @@ mod tests {
             text.lines().any(|line| line.starts_with("karpenter_nodeclaims_termination_duration_seconds_sum")
                 && line.ends_with(" 3.0"))
         );
+    }
+
+    #[test]
+    fn counters_are_bounded_when_a_node_invents_labels_and_numbers() {
+        let metrics = Metrics::new(&table());
+        let invented = json!({"metadata": {"labels": {api::label::NODEPOOL: "invented", api::label::ZONE: "moon"}}});
+        let owner = claim(&json!({"metadata": {"labels": {api::label::NODEPOOL: "blue", api::label::ZONE: "a"}}}));
+        node_gone(&metrics, &node(&invented), Some(&owner), true, at(1));
+        let agents = DrainProgress { evicted: usize::MAX, forced: usize::MAX, ..DrainProgress::default() };
+        pods_drained(&metrics, "Drifted", Progress::default(), Some(&agents));
+        let text = metrics.render();
+        for line in [
+            r#"karpenter_nodes_terminated_total{nodepool="blue",zone="a"} 1.0"#,
+            r#"karpenter_pods_drained_total{reason="Drifted"} 1000.0"#,
+        ] {
+            assert!(text.contains(line), "{line} is missing in\n{text}");
+        }
+        assert!(!text.contains("invented") && !text.contains("moon"), "{text}");
     }
 }

@@ -6,10 +6,11 @@ mod view;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::objects::{DaemonSet, Node};
+use api::objects::{DaemonSet, Node, ResourceList};
 use api::status::Conditioned;
 use api::{EC2NodeClass, NodeClaim, NodePool, Quantity, Taint, condition, hash, quantity, reason, taint};
 use jiff::Timestamp;
+use planner::Resources;
 
 use crate::informer::interruption::notice_limit::HeldNotices;
 use crate::reconcile::hashes;
@@ -281,22 +282,27 @@ fn warn(
     changed.then(|| Operation::Note(Event::warning(object, reason, message.to_owned())))
 }
 
-/// Returns the total of all NodeClaims of the NodePool: the node's capacity once it has registered, the NodeClaim's before.
+/// Returns the total of all NodeClaims of the NodePool, as it counts for limits. Nodes can report any number of resources, so only
+/// those of the instances and of the limits are added up.
 fn resources(view: &NodePoolView) -> BTreeMap<String, Quantity> {
-    let mut sums: BTreeMap<String, i64> = BASE.iter().map(|name| ((*name).to_owned(), 0)).collect();
+    let limits = view.pool.spec.limits.as_ref();
+    let mut total: Resources = BASE.iter().map(|name| (*name, 0)).collect();
     for (claim, node) in &view.claims {
-        let of_node = node.as_ref().map(|node| &node.status.capacity).filter(|capacity| !capacity.is_empty());
-        let of_claim = claim.status.as_ref().map(|status| &status.capacity);
-        for (name, amount) in of_node.or(of_claim).into_iter().flatten() {
-            let amount = claim.plausible_amount(name, amount.amount(name).unwrap_or(0));
-            let sum = sums.entry(name.clone()).or_default();
-            *sum = sum.saturating_add(amount);
-        }
+        let of_claim = claim.status.as_ref().map(|status| amounts(&status.capacity, |_| true)).unwrap_or_default();
+        let is_listed = |name: &str| {
+            BASE.contains(&name) || of_claim.names(name) || limits.is_some_and(|limits| limits.contains_key(name))
+        };
+        let of_node = node.as_ref().map(|node| amounts(&node.status.capacity, is_listed)).unwrap_or_default();
+        total.add(&snapshot::instance_capacity(of_node, &of_claim));
     }
-    if let Some(nodes) = sums.get_mut("nodes") {
-        *nodes = i64::try_from(view.claims.len()).unwrap_or(i64::MAX);
-    }
-    sums.into_iter().map(|(name, sum)| (name.clone(), Quantity(quantity::text(&name, sum)))).collect()
+    total.set(Resources::NODES, i64::try_from(view.claims.len()).unwrap_or(i64::MAX));
+    total.iter().map(|(name, sum)| (name.to_owned(), Quantity(quantity::text(name, sum)))).collect()
+}
+
+/// Returns the included amounts of a list; omits invalid quantities.
+fn amounts(list: &ResourceList, is_included: impl Fn(&str) -> bool) -> Resources {
+    let included = list.iter().filter(|(name, _)| is_included(name));
+    included.filter_map(|(name, quantity)| Some((name.clone(), quantity.amount(name).ok()?))).collect()
 }
 
 #[cfg(test)]

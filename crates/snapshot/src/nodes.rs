@@ -2,6 +2,7 @@
 
 mod bound_pod;
 mod health;
+mod instance_bounds;
 mod node_cache;
 mod translate;
 pub(crate) mod unclaimed;
@@ -18,6 +19,7 @@ use planner::Leaving;
 use crate::{Input, millis};
 
 pub use health::unhealthy;
+pub use instance_bounds::instance_capacity;
 pub(crate) use node_cache::{CachedNode, refresh};
 pub(crate) use translate::TranslationContext;
 pub use utilization::{node_usage, sizing};

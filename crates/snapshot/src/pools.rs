@@ -132,16 +132,13 @@ fn is_only_noticed(kept: &CachedNode) -> bool {
 /// Returns the resources that count for the limits. A node without an instance counts as its largest possible type. As in
 /// Karpenter, a leaving node counts for a static NodePool until the node is gone, and not at all for other NodePools.
 fn usage(own: &NodesOfPool<'_>, is_static: bool) -> Resources {
-    let mut sum: BTreeMap<&str, i64> = BTreeMap::new();
+    let mut usage = Resources::default();
     let mut count = 0;
     let counts = |kept: &&&CachedNode| is_running(kept) || is_only_noticed(kept) || is_static && kept.is_managed();
     for kept in own.iter().filter(counts) {
         count += 1;
-        for (name, amount) in kept.capacity.iter() {
-            *sum.entry(name).or_default() += amount;
-        }
+        usage.add(&kept.capacity);
     }
-    let mut usage: Resources = sum.into_iter().collect();
     if count > 0 {
         usage.set(Resources::NODES, count);
     }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Source of random numbers and faults.
+#[derive(Debug)]
 pub struct Chance {
     state: AtomicU64,
     calm: AtomicBool,

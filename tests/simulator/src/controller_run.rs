@@ -161,6 +161,12 @@ impl ControllerRun {
         self.metrics.render()
     }
 
+    /// Returns the metrics of the run, for gauges that a scrape computes.
+    #[must_use]
+    pub fn metrics_table(&self) -> &Metrics {
+        &self.metrics
+    }
+
     fn shared(&self) -> Shared {
         Shared {
             cluster: Arc::clone(&self.cluster),

@@ -10,6 +10,7 @@ pub mod clock;
 pub mod cluster;
 pub mod controller_run;
 pub mod crash;
+pub mod hostile_node;
 pub mod kinds;
 pub mod middleware;
 pub mod objects;

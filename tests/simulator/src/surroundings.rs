@@ -22,7 +22,7 @@ use machines::Machines;
 use owners::Owners;
 
 pub use kubelet::{allocated, requested};
-pub use machines::Boot;
+pub use machines::{Boot, NodeChange};
 pub use owners::ordinal;
 
 /// Pods of one owner.
@@ -106,6 +106,11 @@ impl Surroundings {
     /// Sets how instances that are launched from now on boot.
     pub fn boot(&self, boot: Boot) {
         self.models().machines.boot = boot;
+    }
+
+    /// Changes each Node that registers from now on before it is stored.
+    pub fn change_new_nodes(&self, change: NodeChange) {
+        self.models().machines.change = Some(change);
     }
 
     /// Runs the models forever. They react to a change after `pause`.

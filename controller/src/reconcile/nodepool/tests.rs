@@ -263,22 +263,25 @@ fn merge_of(one: &Value, other: &Value) -> Value {
     all
 }
 
-/// The node's capacity counts once it exists, the NodeClaim's before. A NodeClaim without both counts as a node without
+/// The NodeClaim's capacity counts, with plausible memory of its node. A NodeClaim without both counts as a node without
 /// resources.
 #[test]
 fn decide_adds_up_the_resources_of_nodes_and_claims() {
-    let capacity = |cpu: &str| json!({"status": {"capacity": {"cpu": cpu, "memory": "8Gi"}}});
+    let capacity = |cpu: &str, memory: &str| json!({"status": {"capacity": {"cpu": cpu, "memory": memory}}});
+    let hostile = json!({"cpu": "9223372036854775807", "memory": "8Ei", "invented.com/a": "1", "pods": "8Ei"});
     let claims = vec![
-        (claim(&capacity("4")), Some(node(&capacity("3900m")))),
-        (claim(&capacity("2")), Some(node(&json!({})))),
+        (claim(&capacity("4", "8Gi")), Some(node(&capacity("3900m", "9Gi")))),
+        (claim(&capacity("4", "8500Mi")), Some(node(&json!({"status": {"capacity": hostile}})))),
+        (claim(&capacity("2", "8Gi")), Some(node(&json!({})))),
         (claim(&json!({})), None),
     ];
     let steps = decide(&NodePoolView { claims, ..pool_view(&hashed()) });
     let status = &body(&steps)["status"];
-    assert_eq!(status["nodes"], 3);
+    assert_eq!(status["nodes"], 4);
     let resources = &status["resources"];
-    assert_eq!((&resources["cpu"], &resources["memory"]), (&json!("5900m"), &json!("16Gi")));
-    assert_eq!((&resources["nodes"], &resources["pods"]), (&json!("3"), &json!("0")), "zero is said as well");
+    assert_eq!((&resources["cpu"], &resources["memory"]), (&json!("10"), &json!("27408Mi")));
+    assert_eq!((&resources["nodes"], &resources["ephemeral-storage"]), (&json!("4"), &json!("0")), "zero is present");
+    assert_eq!(resources["invented.com/a"], json!(null));
 }
 
 #[test]

@@ -6,10 +6,11 @@ use api::objects::Node;
 /// Keeps the times since which conditions of health are False. The EKS node monitoring agent moves the transition time with each
 /// reason, although the status stays the same.
 pub(super) fn keep_failure_times(node: &mut Node, before: &Node) {
-    for found in node.status.conditions.iter_mut().filter(|found| found.status == condition::FALSE) {
+    let is_failure = |type_: &str, status: &str| status == condition::FALSE && condition::HEALTH.contains(&type_);
+    for found in node.status.conditions.iter_mut().filter(|found| is_failure(&found.type_, &found.status)) {
         let known = before.condition(&found.type_).filter(|known| known.status == condition::FALSE);
         let known = known.and_then(|known| known.last_transition_time.as_ref());
-        if let (true, Some(known)) = (condition::HEALTH.contains(&found.type_.as_str()), known)
+        if let Some(known) = known
             && found.last_transition_time.as_ref().is_none_or(|moved| known.0 < moved.0)
         {
             found.last_transition_time = Some(known.clone());

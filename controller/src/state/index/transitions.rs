@@ -149,8 +149,11 @@ fn taken<T>(list: &Mutex<Vec<T>>) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::{ConditionOwner, ConditionView, KEPT, ObjectEnd, ObjectMeta, OwnerLabels, Transitions, label};
-    use crate::fixture::at;
+    use crate::fixture::{at, node};
+    use crate::state::index::Index;
 
     fn meta() -> ObjectMeta {
         let labels = [(label::NODEPOOL, "blue"), (label::EC2_NODE_CLASS, "default")];
@@ -183,6 +186,17 @@ mod tests {
         let reported: Vec<_> = turns.take().0.into_iter().map(|turn| (turn.status, turn.before)).collect();
         assert_eq!(reported, [("Unknown".to_owned(), None), ("True".to_owned(), Some(("Unknown".to_owned(), 3.0)))]);
         assert_eq!(turns.take().0, [], "each is reported once");
+    }
+
+    #[test]
+    fn note_observes_a_hundred_conditions_of_a_node_that_invents_more() {
+        let mut index = Index::default();
+        let conditions: Vec<Value> =
+            (0..10_000).map(|number| json!({"type": format!("Invented{number}"), "status": "False"})).collect();
+        let labels = json!({label::NODEPOOL: "blue"});
+        let hostile = node(&json!({"metadata": {"labels": labels}, "status": {"conditions": conditions}}));
+        drop(index.apply(hostile.as_ref().clone(), at(1), true));
+        assert_eq!(index.turns.take().0.len(), 100);
     }
 
     #[test]

@@ -212,6 +212,8 @@ impl Indexed for Node {
     fn condition_views(&self) -> Vec<ConditionView<'_>> {
         let ours = self.label(label::NODEPOOL).is_some();
         let conditions = self.status.conditions.iter().filter(|_| ours);
+        // Each condition is compared with each, and a node may write ten thousand.
+        let conditions = conditions.take(MOST_CONDITIONS);
         conditions
             .map(|it| ConditionView {
                 type_: &it.type_,
@@ -247,6 +249,9 @@ impl Indexed for Node {
         all
     }
 }
+
+/// Maximum number of observed conditions of a node: more than kubelet, the agent and other monitors have together.
+const MOST_CONDITIONS: usize = 100;
 
 fn is_interrupted(node: &Node) -> bool {
     node.condition(condition::INTERRUPTED).is_some_and(|found| found.status == condition::TRUE)

@@ -140,15 +140,6 @@ impl NodeClaim {
         self.provider_id()?.rsplit('/').next()
     }
 
-    /// Returns the amount of a resource that the node can have: what it reports, at most a quarter more than its instance type has. A
-    /// node writes its own status, and the amounts of an instance type are estimates.
-    #[must_use]
-    pub fn plausible_amount(&self, resource: &str, reported: i64) -> i64 {
-        let capacity = self.status.as_ref().and_then(|status| status.capacity.get(resource));
-        let of_type = capacity.and_then(|amount| amount.amount(resource).ok()).filter(|amount| *amount > 0);
-        of_type.map_or(reported, |amount| reported.min(amount.saturating_add(amount / 4)))
-    }
-
     /// Returns the client token of the CreateFleet request that launches the NodeClaim.
     #[must_use]
     pub fn launch_token(&self) -> Option<&str> {

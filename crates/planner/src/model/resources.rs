@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Amounts by resource; an absent resource is zero.
+/// Largest amount of a resource: a pebibyte of memory. Nodes and pods state amounts of any size, and sums and products of these
+/// amounts must not overflow.
+const LARGEST: i64 = 1 << 50;
+
+/// Amounts by resource, at most 2^50 each; an absent resource is zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Resources(BTreeMap<String, i64>);
@@ -29,7 +33,7 @@ impl Resources {
 
     /// Sets one amount; keeps a zero, because a limit of zero differs from no limit.
     pub fn set(&mut self, name: &str, amount: i64) {
-        self.0.insert(name.to_owned(), amount);
+        self.0.insert(name.to_owned(), bounded(amount));
     }
 
     /// Returns names and amounts in the order of the names.
@@ -56,13 +60,13 @@ impl Resources {
 
     /// Subtracts `other`, resource by resource; amounts may become negative.
     pub fn subtract(&mut self, other: &Self) {
-        other.0.iter().for_each(|(name, amount)| self.change(name, -amount));
+        other.0.iter().for_each(|(name, amount)| self.change(name, amount.saturating_neg()));
     }
 
     /// Adds to one amount; copies the name only where it is new.
     fn change(&mut self, name: &str, by: i64) {
         match self.0.get_mut(name) {
-            Some(amount) => *amount += by,
+            Some(amount) => *amount = bounded(amount.saturating_add(by)),
             None => self.set(name, by),
         }
     }
@@ -89,6 +93,29 @@ impl Resources {
 
 impl<N: Into<String>> FromIterator<(N, i64)> for Resources {
     fn from_iter<I: IntoIterator<Item = (N, i64)>>(amounts: I) -> Self {
-        Self(amounts.into_iter().map(|(name, amount)| (name.into(), amount)).collect())
+        Self(amounts.into_iter().map(|(name, amount)| (name.into(), bounded(amount))).collect())
+    }
+}
+
+fn bounded(amount: i64) -> i64 {
+    amount.clamp(-LARGEST, LARGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn add_and_subtract_stay_in_bounds_for_amounts_of_any_size() {
+        let cpu = |amount| Resources::from_iter([(Resources::CPU, amount)]);
+        let mut sum = cpu(i64::MAX);
+        sum.add(&cpu(i64::MAX));
+        assert_eq!(sum, cpu(LARGEST));
+        sum.subtract(&cpu(i64::MIN));
+        assert_eq!(sum, cpu(LARGEST));
+        sum.subtract(&cpu(i64::MAX));
+        assert_eq!(sum, cpu(0));
+        sum.set(Resources::CPU, i64::MIN);
+        assert_eq!(sum, cpu(-LARGEST));
     }
 }

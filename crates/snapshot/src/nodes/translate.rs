@@ -13,7 +13,7 @@ use planner::{
 
 use super::bound_pod::{bound_pod, never_evicted};
 use super::health::unhealthy;
-use super::{MachineStage, NodeSource};
+use super::{MachineStage, NodeSource, instance_bounds};
 use crate::catalogues::Catalogues;
 use crate::pods::full_name;
 use crate::pods::records::{Record, Records};
@@ -236,8 +236,8 @@ fn taints(machine: &NodeSource<'_>, stage: MachineStage) -> Vec<planner::Taint> 
 
 /// Returns the allocatable resources.
 ///
-/// An initialized Node has its own values, with CPU and memory that its instance type can have. Before, the NodeClaim fills the values that kubelet has not reported. Without an
-/// instance the cheapest listed type counts.
+/// An initialized Node has its own values, within the bounds of its instance. Before, the NodeClaim fills the values that kubelet
+/// has not reported. Without an instance the cheapest listed type counts.
 fn allocatable(
     machine: &NodeSource<'_>,
     stage: MachineStage,
@@ -248,40 +248,35 @@ fn allocatable(
     let read =
         |list: &ResourceList, kind, problems: &mut Vec<Problem>| quantities::resources(list, kind, name, problems);
     let mut own = machine.node.map(|node| read(&node.status.allocatable, "Node", problems)).unwrap_or_default();
-    // Device plugins may divide a device, so only these have a limit.
-    for name in [Resources::CPU, Resources::MEMORY] {
-        let reported = own.get(name);
-        let amount = plausible(machine, name, reported);
-        if amount < reported {
-            own.set(name, amount);
-        }
+    let status = machine.claim.and_then(|claim| claim.status.as_ref());
+    if let Some(status) = status {
+        instance_bounds::limit_allocatable(&mut own, &read(&status.capacity, "NodeClaim", problems));
     }
     if stage == MachineStage::Initialized {
         return own;
     }
-    let status = machine.claim.and_then(|claim| claim.status.as_ref());
     let of_claim = status.map(|status| read(&status.allocatable, "NodeClaim", problems)).unwrap_or_default();
-    let known = quantities::filled(&own, &of_claim);
+    let mut known = quantities::filled(&own, &of_claim);
+    if machine.node.is_some_and(|node| node.is_ready()) {
+        // A ready kubelet has reported these, and a zero is final: pods must not wait for more.
+        let reported = [Resources::CPU, Resources::MEMORY, Resources::PODS].into_iter().filter(|name| own.names(name));
+        reported.for_each(|name| known.set(name, own.get(name)));
+    }
     match likely {
         Some(kind) if known.is_empty() => kind.allocatable.clone(),
         _ => known,
     }
 }
 
-fn plausible(machine: &NodeSource<'_>, resource: &str, reported: i64) -> i64 {
-    machine.claim.map_or(reported, |claim| claim.plausible_amount(resource, reported))
-}
-
-/// Returns the resources that the node takes from its NodePool's limits. Without an instance each resource has its maximum over
-/// the listed types, so that EC2's choice never exceeds the limits.
+/// Returns the resources that the node takes from its NodePool's limits, within the bounds of its instance. Without an instance each
+/// resource has its maximum over the listed types, so that EC2's choice never exceeds the limits.
 pub(super) fn capacity(context: &TranslationContext<'_>, machine: &NodeSource<'_>) -> Resources {
     let mut unread = Vec::new();
     let mut read = |list: &ResourceList| quantities::resources(list, "Node", machine.name(), &mut unread);
-    let reported = machine.node.map(|node| read(&node.status.capacity)).unwrap_or_default();
-    let own: Resources = reported.iter().map(|(name, amount)| (name, plausible(machine, name, amount))).collect();
+    let own = machine.node.map(|node| read(&node.status.capacity)).unwrap_or_default();
     let status = machine.claim.and_then(|claim| claim.status.as_ref());
     let of_claim = status.map(|status| read(&status.capacity)).unwrap_or_default();
-    let known = quantities::filled(&own, &of_claim);
+    let known = instance_bounds::instance_capacity(own, &of_claim);
     if !known.is_empty() {
         return known;
     }

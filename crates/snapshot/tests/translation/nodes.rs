@@ -104,9 +104,9 @@ fn node_has_type_zone_and_capacity_of_its_claim_whatever_it_reports() {
     let found = labels.map(|key| node.labels.get(key).map(String::as_str).unwrap_or_default());
     assert_eq!(found, ["m7i.xlarge", "us-west-2b", "spot", "its own"]);
     let amounts = [Resources::CPU, Resources::MEMORY].map(|name| node.allocatable.get(name));
-    assert_eq!(amounts, [5000, 20 << 30], "at most a quarter more");
+    assert_eq!(amounts, [4000, (16 << 30) * 100 / 85], "at most those of the instance");
     assert_eq!(node.allocatable.get("example.com/device"), 8, "only the node knows its devices");
-    assert_eq!(built.snapshot.pools[0].usage.get(Resources::CPU), 5000, "the NodePool can still launch nodes");
+    assert_eq!(built.snapshot.pools[0].usage.get(Resources::CPU), 4000, "the NodePool can still launch nodes");
 }
 
 #[test]

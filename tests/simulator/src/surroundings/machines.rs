@@ -33,10 +33,14 @@ pub struct Boot {
     pub seed: u64,
 }
 
+/// Change of a new Node.
+pub type NodeChange = Box<dyn FnMut(&mut Value) + Send>;
+
 /// State of the instances.
 #[derive(Default)]
 pub(super) struct Machines {
     pub(super) boot: Boot,
+    pub(super) change: Option<NodeChange>,
     /// Registration of each instance that has none yet; `None` never registers.
     registers: BTreeMap<String, Option<Timestamp>>,
     /// Time at which each new Node becomes ready.
@@ -111,7 +115,9 @@ impl Machines {
         if due && machine.instance.state == "running" {
             self.registers.insert(id.clone(), None);
             let ready = self.boot.ready.is_zero();
-            place.server.create(NODES, node(machine, ready, place.now));
+            let mut node = node(machine, ready, place.now);
+            self.change.iter_mut().for_each(|change| change(&mut node));
+            place.server.create(NODES, node);
             if !ready {
                 self.ready.insert(machine.instance.private_dns_name.clone(), place.now + self.boot.ready);
             }
