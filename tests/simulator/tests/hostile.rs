@@ -69,7 +69,7 @@ fn cluster_is_unaffected_when_nodes_are_hostile() {
 /// many nodes. At most a fifth of the NodePool may end before a person looks at it.
 #[tokio::test(start_paused = true)]
 async fn a_fifth_of_a_nodepool_ends_when_all_agents_report_notices() {
-    const NODES: usize = 10;
+    const NODES: usize = 20;
     let disruption = json!({"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]});
     let cluster = ModelCluster::new(pool(&["m5.large"], disruption), Default::default());
     let _run = cluster.controller_run();
