@@ -381,13 +381,13 @@ impl HostileNode {
                 memory_peak: level,
                 throttled: 0,
                 pressure: u8::try_from(self.chance.below(101)).ok()?,
-                oom_kills: u8::try_from(self.chance.below(3)).ok()?.into(),
+                oom_kills: u8::try_from(self.chance.below(3)).ok()?,
                 hours: u8::MAX,
             })
         };
         let mut all: Vec<PodUsage> = pods.iter().filter_map(usage).collect();
-        all.sort_by(|one, other| one.id.cmp(&other.id));
-        all.dedup_by(|one, other| one.id == other.id);
+        all.sort_by_key(|usage| usage.id);
+        all.dedup_by_key(|usage| usage.id);
         all
     }
 

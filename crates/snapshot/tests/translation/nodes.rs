@@ -62,18 +62,23 @@ fn taints_include_startup_taints_only_when_initialized() {
 }
 
 #[test]
-fn allocatable_is_filled_from_the_claim_when_registered() {
-    let changes = json!({
-        "metadata": {"labels": {"karpenter.sh/initialized": "false"}},
-        "status": {"allocatable": {"cpu": "3800m", "memory": "0", "pods": null}},
-    });
-    let (mut node, claim) = machine("n1", changes);
-    node["status"]["allocatable"].as_object_mut().unwrap().remove("pods");
-    let built = with(vec![(node, claim)], vec![]).build();
-    let node = &built.snapshot.nodes[0];
-    assert_eq!(node.stage, Stage::Registered);
-    let amounts = [Resources::CPU, Resources::MEMORY, Resources::PODS].map(|name| node.allocatable.get(name));
-    assert_eq!(amounts, [3800, 15 << 30, 58]);
+fn allocatable_is_filled_from_the_claim_until_the_node_is_ready() {
+    for (ready, memory) in [("False", 15 << 30), ("True", 0)] {
+        let changes = json!({
+            "metadata": {"labels": {"karpenter.sh/initialized": "false"}},
+            "status": {
+                "allocatable": {"cpu": "3800m", "memory": "0", "pods": null},
+                "conditions": [{"type": "Ready", "status": ready}],
+            },
+        });
+        let (mut node, claim) = machine("n1", changes);
+        node["status"]["allocatable"].as_object_mut().unwrap().remove("pods");
+        let built = with(vec![(node, claim)], vec![]).build();
+        let node = &built.snapshot.nodes[0];
+        assert_eq!(node.stage, Stage::Registered);
+        let amounts = [Resources::CPU, Resources::MEMORY, Resources::PODS].map(|name| node.allocatable.get(name));
+        assert_eq!(amounts, [3800, memory, 58], "Ready: {ready}");
+    }
 }
 
 /// A node with root access for an attacker writes labels and status of its own Node. What was launched follows from the NodeClaim.
