@@ -2,6 +2,8 @@
 //!
 //! `make crowd` runs 100,000 pods of 5,000 shapes against the release build of the controller. The daily test has fewer pods.
 
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
 use std::ops::Range;
 use std::time::Duration;
 
