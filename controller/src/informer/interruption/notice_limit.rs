@@ -26,6 +26,8 @@ pub struct NoticeLimit(Mutex<BTreeMap<String, PoolNotices>>);
 struct PoolNotices {
     removed: BTreeMap<String, Timestamp>,
     held: BTreeMap<String, Timestamp>,
+    /// Number of NodeClaims at the first removal: replacements of held nodes must not raise the limit.
+    size: usize,
 }
 
 /// NodeClaims of a NodePool that the limit keeps.
@@ -44,7 +46,10 @@ impl NoticeLimit {
         let mut all = self.0.lock();
         let notices = all.entry(pool.to_owned()).or_default();
         notices.forget_old(now);
-        let permitted = notices.removed.contains_key(claim) || notices.removed.len() < allowed(size);
+        if notices.removed.is_empty() {
+            notices.size = size;
+        }
+        let permitted = notices.removed.contains_key(claim) || notices.removed.len() < allowed(notices.size);
         if permitted {
             notices.held.remove(claim);
             notices.removed.entry(claim.to_owned()).or_insert(now);
