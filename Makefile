@@ -15,7 +15,7 @@ GO = tests/steps/go-program
 # Prerequisites are steps in an order: the first one checks the machine.
 .NOTPARALLEL:
 
-.PHONY: help demo test bare e2e amis linters lint soak hostile pace bench fidelity fuzz day pictures peers peers-live conformance bless controlplane agent node \
+.PHONY: help demo test bare e2e amis linters lint soak hostile crowd pace bench fidelity fuzz day pictures peers peers-live conformance bless controlplane agent node \
 	nodeparts moto helm images packer release verify-release publish advisories
 
 help: ## Shows this list.

@@ -67,7 +67,7 @@ fn chart_aggregates_capacity_buffers_only_on_request() -> Result<()> {
     Ok(())
 }
 
-/// Whoever may patch pods can put an image into them where no admission policy prevents it, so the right is an option.
+/// A client that may patch pods can put an image into them where no admission policy prevents it, so the right is an option.
 #[test]
 fn chart_grants_packing_and_surge_only_on_request() -> Result<()> {
     let (packing, surge) = ("--set=kerf.packing.enabled=true", "--set=kerf.surge.enabled=true");

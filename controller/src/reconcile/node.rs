@@ -143,7 +143,9 @@ fn stage(view: &NodeView, drain: &mut Drain) -> TerminationStage {
     deadline.into_iter().for_each(|deadline| drain.tighten(deadline));
     drain.pods(now, view.pods.iter().map(|pod| on_node(pod, view.now)).collect());
     if !drain.is_done() {
-        return surge::before_draining(view).map_or(TerminationStage::Draining, TerminationStage::Surging);
+        let Some(steps) = surge::before_draining(view) else { return TerminationStage::Draining };
+        drain.postpone(now);
+        return TerminationStage::Surging(steps);
     }
     let waited = view.claim.as_ref().map_or(Duration::MAX, |claim| drained_for(claim, view.now));
     if waited < LEAST_DRAIN {

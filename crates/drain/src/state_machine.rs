@@ -233,6 +233,12 @@ impl Drain {
         self.pods.iter().filter(|(_, tracked)| stays(tracked)).map(|(uid, _)| uid.clone()).collect()
     }
 
+    /// Records that the drain waits on purpose before it begins: the time of [`Self::without_progress`] begins again.
+    pub fn postpone(&mut self, now: Millis) {
+        self.tick(now);
+        self.progressed = self.now;
+    }
+
     /// Returns the time since which no pod that must leave has left or begun to leave.
     #[must_use]
     pub fn without_progress(&self, now: Millis) -> Duration {

@@ -361,6 +361,24 @@ fn hold_suspends_requests_and_wants_still_reports_them() {
     assert!(!drain.has_due_requests(T0));
 }
 
+/// A node can create and delete static pods as it likes, so only pods that must leave count.
+#[test]
+fn without_progress_ends_when_a_pod_that_must_leave_leaves() {
+    let own = PodOnNode { mirror: true, ..pod("static") };
+    let mut drain = started(Settings::for_termination(None, 7), vec![pod("a"), pod("b"), own]);
+    let stalled = |drain: &Drain, now: u64| drain.without_progress(at(now)).as_secs();
+    drain.pods(at(10), vec![pod("a"), pod("b")]);
+    assert_eq!(stalled(&drain, 20), 20, "a static pod");
+    drain.pods(at(30), vec![deleting(pod("a"), at(60)), pod("b")]);
+    assert_eq!(stalled(&drain, 40), 10, "a pod begins to leave");
+    drain.pods(at(50), vec![pod("b"), pod("late")]);
+    assert_eq!(stalled(&drain, 60), 30, "the same pod is gone");
+    drain.pods(at(70), vec![pod("late")]);
+    assert_eq!(stalled(&drain, 75), 5);
+    drain.postpone(at(100));
+    assert_eq!(stalled(&drain, 101), 1);
+}
+
 /// A journal of any version has the phase of the list as three booleans, and an agent's hold as `held`.
 #[test]
 fn drain_keeps_the_phase_of_its_list_in_the_journal() {

@@ -47,13 +47,15 @@ pub(super) fn whose(view: &NodeView, drain: &Drain) -> DrainOwner {
     if let Some(record) = recorded(view) {
         return DrainOwner::Final(record.reason);
     }
-    match by_node(view) {
-        DrainOwner::Ours(why) => DrainOwner::Ours(why),
-        owner => overdue(view, drain).map_or(owner, DrainOwner::Final),
+    match (by_node(view), overdue(view, drain)) {
+        // A node can also change the signature of the controller again and again.
+        (DrainOwner::Ours(why), Some(_)) => DrainOwner::Final(why),
+        (_, Some(why)) => DrainOwner::Final(why),
+        (owner, None) => owner,
     }
 }
 
-/// Returns why the agent loses a drain that has no end, if its NodeClaim can record it.
+/// Returns why a drain that has no end passes to the controller for good, if its NodeClaim can record it.
 fn overdue(view: &NodeView, drain: &Drain) -> Option<String> {
     let now = millis(view.now);
     view.claim.as_ref()?;

@@ -127,6 +127,7 @@ impl Terminating {
                 }
                 merge(&mut self.node, &body);
             }
+            Operation::Patch(Target::Claim(_), body) => merge(&mut self.claim, &body),
             Operation::PatchStatus(Target::Claim(_), body) => {
                 let before = self.conditions();
                 merge(&mut self.claim, &json!({"status": body["status"]}));

@@ -365,7 +365,7 @@ fn liars(now: i64) -> [(&'static str, Value); 5] {
         ("says nothing, with a request of the future", asked(now, now + 9000, None)),
         ("removes each request", leaving(&heartbeat)),
         ("reports from the future", future),
-        ("removes each signature", asked(now, 110, draining)),
+        ("signs each time for the future", signed(&asked(now, 110, draining), now + 9000)),
     ]
 }
 
