@@ -24,7 +24,7 @@ use testbed::eventually;
 const WRITERS: usize = 48;
 /// Time for all pods to be part of a plan, and for the passes after that.
 const LIMIT: Duration = Duration::from_secs(1_800);
-/// Memory that the controller may use, in bytes: half of the limit in the chart.
+/// Memory that the controller may use, in bytes.
 const MEMORY: u64 = 512 << 20;
 /// Passes over the same pods.
 const PASSES: usize = 10;
