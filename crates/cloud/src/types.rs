@@ -6,6 +6,7 @@ mod class;
 mod compatibility;
 mod labels;
 mod measured;
+mod measured_bounds;
 mod offerings;
 pub mod prices;
 mod reserved;

@@ -222,6 +222,8 @@ fn measured_memory_replaces_only_the_estimate() {
 #[test]
 fn allocatable_is_never_above_measured_amounts() {
     let estimate = kind("m5.large", &class());
+    let (memory, disk) =
+        [Resources::MEMORY, Resources::EPHEMERAL_STORAGE].map(|it| estimate.allocatable.get(it)).into();
     let rows = [
         (Resources::CPU, -100, -100),
         (Resources::CPU, 100, 0),
@@ -230,6 +232,12 @@ fn allocatable_is_never_above_measured_amounts() {
         (Resources::PODS, -9, -9),
         (Resources::EPHEMERAL_STORAGE, -(1 << 30), -(1 << 30)),
         (Resources::EPHEMERAL_STORAGE, 1 << 20, 1 << 20),
+        // Lies of two nodes: at least half of the estimate remains, of the pods a quarter, and the disk grows by a quarter at most.
+        (Resources::CPU, 1 - estimate.allocatable.get(Resources::CPU), -estimate.allocatable.get(Resources::CPU) / 2),
+        (Resources::MEMORY, 1 - memory, memory / 2 - memory),
+        (Resources::PODS, -28, 7 - 29),
+        (Resources::EPHEMERAL_STORAGE, 1 - disk, disk / 2 - disk),
+        (Resources::EPHEMERAL_STORAGE, i64::MAX / 2, disk / 4),
     ];
     for (resource, reported, expected) in rows {
         let before = estimate.allocatable.get(resource);
@@ -239,6 +247,20 @@ fn allocatable_is_never_above_measured_amounts() {
             kind("m5.large", &ClassSettings { measured: [("m5.large".to_owned(), measured)].into(), ..class() });
         assert_eq!(found.allocatable.get(resource), before + expected, "{resource} {reported}");
         assert_eq!(found.capacity.get(Resources::PODS), estimate.capacity.get(Resources::PODS), "for the user data");
+    }
+}
+
+/// The disk of an image is unknown if an EC2NodeClass of family Custom sets no size.
+#[test]
+fn disk_of_an_image_is_measured_up_to_eight_times_the_assumed_size() {
+    let custom = ClassSettings { family: AmiFamily::Custom, ..class() };
+    let disk = |class: &ClassSettings| kind("m5.large", class).allocatable.get(Resources::EPHEMERAL_STORAGE);
+    let assumed = disk(&custom);
+    let rows = [(assumed / 3, assumed / 3), (7 * assumed, 7 * assumed), (1, assumed / 8), (i64::MAX, 8 * assumed)];
+    for (reported, expected) in rows {
+        let allocatable = [(Resources::EPHEMERAL_STORAGE, reported)].into_iter().collect();
+        let measured = [("m5.large".to_owned(), Measured { allocatable, ..Measured::default() })].into();
+        assert_eq!(disk(&ClassSettings { measured, ..custom.clone() }), expected, "{reported}");
     }
 }
 
@@ -290,6 +312,8 @@ fn attach_limits_are_those_of_the_csi_driver() {
         ("m5.large", ClassSettings { volumes: 2, ..class() }, 24),
         ("m6idn.32xlarge", listed(&efa), 19),
         ("m5.large", reported("m5.large", 10), 10),
+        ("m5.large", reported("m5.large", 1), 6),
+        ("m5.large", reported("m5.large", 1_000), 27),
         ("m5.large", reported("m7i.large", 10), 25),
     ];
     for (name, class, expected) in rows {

@@ -131,7 +131,8 @@ impl Stage {
         tokio::select! {
             biased;
             _ = self.objects.changed() => {}
-            _ = self.machines.changed() => {}
+            // `changed_machines` must still see the change.
+            _ = self.machines.changed() => self.machines.mark_changed(),
             () = crash => {}
             () = tokio::time::sleep_until(Instant::now() + span(most)) => {}
         }

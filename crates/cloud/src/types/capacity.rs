@@ -4,7 +4,7 @@
 use machine::pods;
 use planner::Resources;
 
-use super::{ClassSettings, compatibility, storage};
+use super::{ClassSettings, compatibility, measured_bounds, storage};
 use crate::calls::InstanceTypeInfo;
 use crate::data::Facts;
 use crate::settings::Settings;
@@ -51,8 +51,8 @@ pub fn capacity(info: &InstanceTypeInfo, facts: &Facts, class: &ClassSettings, s
 /// Returns the capacity and the allocatable resources of an instance.
 ///
 /// Reported memory of existing nodes replaces the estimate. The kubelet reservations still follow from the estimate, because
-/// the node's settings were computed from it. No allocatable amount is above what existing nodes reported. Their disk space
-/// replaces the estimate, which has a margin for unknown file systems.
+/// the node's settings were computed from it. No allocatable amount is above what existing nodes reported, within
+/// [`measured_bounds`]. Their disk space replaces the estimate, which has a margin for unknown file systems.
 pub(super) fn sizes(
     info: &InstanceTypeInfo,
     facts: &Facts,
@@ -67,8 +67,7 @@ pub(super) fn sizes(
     }
     let mut allocatable = less(&capacity, &kept);
     for (name, amount) in measured.into_iter().flat_map(|it| it.allocatable.iter()) {
-        let estimate = allocatable.get(name);
-        allocatable.set(name, if name == Resources::EPHEMERAL_STORAGE { amount } else { amount.min(estimate) });
+        allocatable.set(name, measured_bounds::allocatable(class.family, name, amount, allocatable.get(name)));
         capacity.set(name, capacity.get(name).max(allocatable.get(name)));
     }
     (capacity, allocatable)

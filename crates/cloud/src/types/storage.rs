@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::nodeclass::AmiFamily;
 use api::objects::EBS_DRIVER;
 
-use super::{ClassSettings, compatibility};
+use super::{ClassSettings, compatibility, measured_bounds};
 use crate::calls::InstanceTypeInfo;
 
 const MIB: i64 = 1 << 20;
@@ -54,9 +54,10 @@ pub(super) fn attach_limits(info: &InstanceTypeInfo, class: &ClassSettings) -> B
         _ => (info.ebs_attachments, 0),
     };
     let estimate = i64::from(slots.saturating_sub(class.volumes).saturating_sub(interfaces));
-    let measured = class.measured.get(&info.name).and_then(|it| it.volumes);
+    let reported = class.measured.get(&info.name).and_then(|it| it.volumes);
+    let count = reported.map_or(estimate, |it| measured_bounds::volumes(it, estimate, i64::from(slots)));
     // The driver reports at least one, because Kubernetes takes zero for no limit.
-    [(EBS_DRIVER.to_owned(), measured.unwrap_or(estimate).max(1))].into()
+    [(EBS_DRIVER.to_owned(), count.max(1))].into()
 }
 
 /// Returns the number of network interfaces beyond the first when the CSI driver starts: those of the launch, and the one that

@@ -1,0 +1,28 @@
+//! Bounds of measured amounts, as a share of the estimate. Two nodes that an attacker controls can agree on any amount, which
+//! then counts for all nodes of their type. The bounds are wider than what users' own images and kubelet settings change.
+
+use api::nodeclass::AmiFamily;
+use planner::Resources;
+
+/// kubelet's default for the number of pods. Images with own settings have fewer pods than the estimate, which can be 737.
+const DEFAULT_MAX_PODS: i64 = 110;
+/// Maximum ratio of the disk of an image, whose size the EC2NodeClass does not set, to the assumed disk.
+const LARGEST_IMAGE: i64 = 8;
+
+/// Returns the allocatable amount of a resource that counts, after nodes have reported `reported`.
+pub(super) fn allocatable(family: AmiFamily, name: &str, reported: i64, estimate: i64) -> i64 {
+    let (least, most) = match name {
+        Resources::EPHEMERAL_STORAGE if family == AmiFamily::Custom => {
+            (estimate / LARGEST_IMAGE, estimate.saturating_mul(LARGEST_IMAGE))
+        }
+        Resources::EPHEMERAL_STORAGE => (estimate / 2, estimate.saturating_add(estimate / 4)),
+        Resources::PODS => (estimate.min(DEFAULT_MAX_PODS) / 4, estimate),
+        _ => (estimate / 2, estimate),
+    };
+    reported.clamp(least, most)
+}
+
+/// Returns the number of volumes that counts, of at most `slots`.
+pub(super) fn volumes(reported: i64, estimate: i64, slots: i64) -> i64 {
+    reported.clamp((estimate / 4).min(slots), slots)
+}
