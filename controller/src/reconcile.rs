@@ -276,7 +276,7 @@ impl Reconciler {
 
     async fn node(&self, name: &str) -> Result<QueueAction, WriteError> {
         let view = self.cluster.read(|index| node::view(index, name, self.cluster.now()));
-        let Some(mut view) = view.filter(|view| node::concerns(&view.node)) else {
+        let Some(mut view) = view.filter(|view| node::concerns(&view.node, view.claim.as_deref())) else {
             self.drains().remove(name);
             return Ok(QueueAction::Wait);
         };

@@ -94,10 +94,16 @@ pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<NodeView> {
     })
 }
 
-/// Reports whether the node is being deleted and has Kerf's finalizer.
+/// Reports whether the node is being deleted, and has Kerf's finalizer or an instance of a NodeClaim that still runs. A node may
+/// remove the finalizer from its own Node.
 #[must_use]
-pub fn concerns(node: &Node) -> bool {
-    node.metadata.deletion_timestamp.is_some() && patches::has_finalizer(&node.metadata, finalizer::TERMINATION)
+pub fn concerns(node: &Node, claim: Option<&NodeClaim>) -> bool {
+    let runs = || claim.is_some_and(|claim| !claim.is_true(condition::INSTANCE_TERMINATING));
+    node.metadata.deletion_timestamp.is_some() && (has_finalizer(node) || runs())
+}
+
+fn has_finalizer(node: &Node) -> bool {
+    patches::has_finalizer(&node.metadata, finalizer::TERMINATION)
 }
 
 /// Creates a drain for the node, with the deadline of its NodeClaim.
@@ -316,6 +322,9 @@ fn end_instance(view: &NodeView, decision: &mut NodeDecision) {
 
 /// Removes the finalizer; Kubernetes then deletes the node.
 fn release(view: &NodeView, decision: &mut NodeDecision) {
+    if !has_finalizer(&view.node) {
+        return;
+    }
     let patch = patches::without_finalizer(&view.node.metadata, finalizer::TERMINATION);
     decision.steps.push(Operation::Patch(Target::Node(view.node.name().to_owned()), patch));
     decision.released = true;

@@ -42,7 +42,7 @@ pub struct Surging {
 /// Returns the pods of a terminating node that need a copy.
 #[must_use]
 pub fn surging_pods(index: &Index, node: &Node, claim: Option<&NodeClaim>) -> Vec<Surging> {
-    if !concerns(node) {
+    if !concerns(node, claim) {
         return Vec::new();
     }
     let pool_asks = claim.is_some_and(|claim| pool_asks(index, claim));

@@ -81,8 +81,24 @@ fn concerns_returns_true_when_a_deleted_node_has_our_finalizer() {
     let held = json!({"metadata": {"finalizers": ["karpenter.sh/termination"]}});
     let foreign = json!({"metadata": {"deletionTimestamp": at(1).to_string(), "finalizers": ["other"]}});
     for (change, expected) in [(json!({}), false), (held, false), (foreign, false), (leaving(&json!({})), true)] {
-        assert_eq!(concerns(&node(&change)), expected, "{change}");
+        assert_eq!(concerns(&node(&change), None), expected, "{change}");
     }
+}
+
+#[test]
+fn concerns_returns_true_when_a_deleted_node_removed_our_finalizer() {
+    let foreign = json!({"metadata": {"deletionTimestamp": at(1).to_string(), "finalizers": ["other"]}});
+    let terminating = ending(&[cond(condition::INSTANCE_TERMINATING, "True", 105)]);
+    let rows = [(status(&[]), true), (ending(&[]), true), (terminating, false)];
+    for (change, expected) in rows {
+        assert_eq!(concerns(&node(&foreign), Some(&claim(&change))), expected, "{change}");
+    }
+    let stripped = json!({"metadata": {"finalizers": ["other"]}});
+    let view = node_view(&leaving(&stripped), &drained("True", 105), &[], InstanceState::Alive, 120);
+    assert_eq!(words(&fresh(&view).steps), [TERMINATE, STATUS]);
+    let gone = NodeView { instance: InstanceState::Gone, ..view };
+    let decision = fresh(&gone);
+    assert!(decision.steps.is_empty() && !decision.released, "{:?}", decision.steps);
 }
 
 #[test]

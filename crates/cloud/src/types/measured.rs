@@ -27,16 +27,19 @@ pub struct Measurements {
     sets: BTreeMap<String, BTreeMap<String, Readings>>,
 }
 
-/// The two smallest amounts that different nodes of the type reported.
+/// The two smallest amounts that different nodes of the type reported, and the two largest where they differ much from these.
 ///
-/// The larger of both counts: pods can run with a low amount, but not with a high one, and one node that lies must not take its
-/// type away from the whole cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The second smallest counts: pods can run with a low amount, but not with a high one, and one node that lies must not take its
+/// type away from the whole cluster. Where two nodes report much more than two others, the second largest counts: equal nodes
+/// have nearly equal amounts, so two of them lie, and no amount is above the estimate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Readings {
     #[serde(flatten)]
     smallest: Reading,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     second: Option<Reading>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    largest: Vec<Reading>,
 }
 
 /// The amount that one node reported.
@@ -153,14 +156,14 @@ impl Measurements {
             return MeasurementUpdate::Nothing;
         }
         let set = self.sets.entry(set.to_owned()).or_default();
-        let held = set.get(instance_type).copied();
+        let held = set.get(instance_type);
         let learned = Readings::new(held, found, now);
-        let amount = |readings: Option<Readings>| readings.and_then(|readings| readings.amount(now));
         if held.is_some_and(|held| held.is_like(&learned, now)) {
             return MeasurementUpdate::Nothing;
         }
+        let is_same = held.and_then(|held| held.amount(now)) == learned.amount(now);
         set.insert(instance_type.to_owned(), learned);
-        if amount(held) == amount(Some(learned)) { MeasurementUpdate::Renewed } else { MeasurementUpdate::Changed }
+        if is_same { MeasurementUpdate::Renewed } else { MeasurementUpdate::Changed }
     }
 
     /// Returns the amounts by instance type, for nodes with these settings.
@@ -236,19 +239,29 @@ impl Measurements {
 }
 
 impl Readings {
-    /// Returns the two smallest believed readings of different nodes among these. A node replaces its own reading.
-    fn new(held: Option<Self>, found: Reading, now: Timestamp) -> Self {
-        let held = held.into_iter().flat_map(|held| [Some(held.smallest), held.second]).flatten();
-        let others = held.filter(|reading| reading.node != found.node && reading.is_believed(now));
-        let mut all: Vec<Reading> = others.chain([found]).collect();
+    /// Returns the smallest and the largest believed readings of different nodes among these. A node replaces its own reading.
+    fn new(held: Option<&Self>, found: Reading, now: Timestamp) -> Self {
+        let others = held.into_iter().flat_map(Self::all).filter(|it| it.node != found.node && it.is_believed(now));
+        let mut all: Vec<Reading> = others.copied().chain([found]).collect();
         all.sort_unstable();
-        Self { smallest: all[0], second: all.get(1).copied() }
+        let smallest = all[0];
+        let mut largest: Vec<Reading> = all.iter().skip(2).copied().filter(|it| it.differs_much(smallest)).collect();
+        largest.drain(..largest.len().saturating_sub(2));
+        Self { smallest, second: all.get(1).copied(), largest }
+    }
+
+    /// Returns the readings from the smallest to the largest.
+    fn all(&self) -> impl Iterator<Item = &Reading> {
+        [&self.smallest].into_iter().chain(&self.second).chain(&self.largest)
     }
 
     /// Returns the amount that counts; `None` until two nodes have reported one.
     fn amount(&self, now: Timestamp) -> Option<i64> {
-        let second = self.second.filter(|reading| reading.is_believed(now))?;
-        self.smallest.is_believed(now).then_some(second.amount)
+        let believed: Vec<&Reading> = self.all().filter(|reading| reading.is_believed(now)).collect();
+        let second = believed.get(1)?;
+        let second_largest = believed[believed.len() - 2];
+        let is_contested = believed.len() > 3 && second_largest.differs_much(**second);
+        Some(if is_contested { second_largest.amount } else { second.amount })
     }
 
     /// Reports whether the other readings have the same nodes and amounts, and are not worth a write.
@@ -256,21 +269,22 @@ impl Readings {
         let like = |one: Reading, other: Reading| {
             (one.amount, one.node) == (other.amount, other.node) && one.age(now) < RENEWED
         };
-        like(self.smallest, other.smallest)
-            && match (self.second, other.second) {
-                (Some(one), Some(other)) => like(one, other),
-                (one, other) => one.is_none() && other.is_none(),
-            }
+        self.all().count() == other.all().count() && self.all().zip(other.all()).all(|(one, other)| like(*one, *other))
     }
 
     fn newest(&self) -> i64 {
-        self.second.map_or(self.smallest.at, |second| second.at.max(self.smallest.at))
+        self.all().map(|reading| reading.at).fold(self.smallest.at, i64::max)
     }
 }
 
 impl Reading {
     fn age(&self, now: Timestamp) -> SignedDuration {
         SignedDuration::from_secs(now.as_second().saturating_sub(self.at))
+    }
+
+    /// Reports whether this amount is larger than the other one by more than a tenth, so that equal nodes cannot have both.
+    fn differs_much(&self, smaller: Self) -> bool {
+        self.amount > smaller.amount.saturating_add(smaller.amount / 10)
     }
 
     fn is_believed(&self, now: Timestamp) -> bool {
@@ -324,6 +338,30 @@ mod tests {
         assert_eq!(learn(&mut memory, 4, 1, NOW), MeasurementUpdate::Changed);
         assert_eq!(known(&memory, NOW), Some(100), "a lie of one node has no effect");
         assert_eq!(learn(&mut memory, 5, 0, NOW), MeasurementUpdate::Nothing, "a node that reports nothing");
+    }
+
+    #[test]
+    fn learn_takes_the_second_largest_reading_when_two_nodes_report_much_less() {
+        let mut memory = Measurements::default();
+        for (node, amount) in [(1, 50), (2, 1_000), (3, 60), (4, 1_001), (5, 55)] {
+            learn(&mut memory, node, amount, NOW);
+        }
+        assert_eq!(known(&memory, NOW), Some(1_000), "two report about 1,000");
+        assert_eq!(Measurements::read(&memory.text()).unwrap(), memory);
+        learn(&mut memory, 6, 2_000, NOW);
+        assert_eq!(known(&memory, NOW), Some(1_001), "a lie of one node has no effect");
+        learn(&mut memory, 4, 60, NOW);
+        assert_eq!(known(&memory, NOW), Some(55), "node 6 alone reports much");
+    }
+
+    #[test]
+    fn learn_keeps_two_readings_while_they_are_nearly_equal() {
+        let mut memory = Measurements::default();
+        for (node, amount) in [(1, 1_000), (2, 1_001), (3, 1_099), (4, 1_100)] {
+            learn(&mut memory, node, amount, NOW);
+        }
+        assert_eq!(known(&memory, NOW), Some(1_001));
+        assert!(!memory.text().contains("largest"), "{}", memory.text());
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Bounds of measured amounts, as a share of the estimate. Two nodes that an attacker controls can agree on any amount, which
-//! then counts for all nodes of their type. The bounds are wider than what users' own images and kubelet settings change.
+//! Bounds of measured amounts, as a share of the estimate. Where no two other nodes contradict them, two nodes that an attacker
+//! controls can agree on any amount, which then counts for all nodes of their type. The bounds are wider than what users' own images and kubelet settings change.
 
 use api::nodeclass::AmiFamily;
 use planner::Resources;
@@ -15,9 +15,9 @@ pub(super) fn allocatable(family: AmiFamily, name: &str, reported: i64, estimate
         Resources::EPHEMERAL_STORAGE if family == AmiFamily::Custom => {
             (estimate / LARGEST_IMAGE, estimate.saturating_mul(LARGEST_IMAGE))
         }
-        Resources::EPHEMERAL_STORAGE => (estimate / 2, estimate.saturating_add(estimate / 4)),
+        Resources::EPHEMERAL_STORAGE => (estimate / 4, estimate.saturating_add(estimate / 4)),
         Resources::PODS => (estimate.min(DEFAULT_MAX_PODS) / 4, estimate),
-        _ => (estimate / 2, estimate),
+        _ => (estimate / 4, estimate),
     };
     reported.clamp(least, most)
 }

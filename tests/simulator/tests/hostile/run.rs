@@ -30,6 +30,8 @@ const WEB: usize = 8;
 const SPARE: usize = 4;
 /// Maximum number of hostile nodes.
 const HOSTILE: usize = 3;
+/// Maximum number of hostile nodes in NodePool `spare`. Two honest nodes remain: what a type has is what two nodes agree on.
+const HOSTILE_SPARE: usize = SPARE - 2;
 /// Number of new pods that each need a node of their own.
 const NEW: usize = 4;
 /// Interval of the hostile programs.
@@ -247,9 +249,12 @@ impl Run {
 
 /// Returns the change of new Nodes, which records the hostile ones.
 fn choose(setting: Setting, is_hostile: bool, hostile: HostileNodes) -> impl FnMut(&mut Value) + Send {
-    let (numbers, mut count) = (setting.numbers(), 0);
+    let (numbers, mut count, mut in_spare) = (setting.numbers(), 0, 0);
     move |node: &mut Value| {
-        if numbers.contains(&count) {
+        // Nodes of `spare` alone are of this type.
+        let is_spare = node["metadata"]["labels"][label::INSTANCE_TYPE].as_str().unwrap() == "m5.xlarge";
+        if numbers.contains(&count) && !(is_spare && in_spare == HOSTILE_SPARE) {
+            in_spare += usize::from(is_spare);
             let name = node["metadata"]["name"].as_str().unwrap().to_owned();
             let id = node["spec"]["providerID"].as_str().unwrap().to_owned();
             if is_hostile {
