@@ -78,7 +78,7 @@ pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
 
     let (notes, outgoing) = EventRecorder::new();
     let (plan, triggers) = unbounded_channel();
-    let cluster = Cluster::new(plan, notes);
+    let cluster = Cluster::with_max_view_age(plan, notes, settings.max_view_age);
     cluster.change(|index| {
         index.permissions = settings.permissions;
         Triggers::default()
@@ -427,6 +427,8 @@ impl Admin for Probes {
         let unsynced = if synced { 0.0 } else { now.duration_since(self.started).as_secs_f64() };
         self.metrics.set(&metrics::UNSYNCED_TIME, NoLabels, unsynced);
         self.watches.replace(&self.metrics, self.cluster.view_ages.samples(now));
+        let max_age = self.cluster.view_ages.max_age().as_secs_f64();
+        self.metrics.set(&metrics::WATCH_MAX_AGE, NoLabels, max_age);
         self.metrics.add(&metrics::EVENTS_DROPPED, NoLabels, self.cluster.notes.take_dropped() as f64);
         if self.leading.is_held() {
             // Changes of the index wait only for the samples, not for the export of thousands of series.

@@ -97,6 +97,9 @@ pub struct Args {
     /// Address of the ports for metrics and probes.
     #[arg(long, env = "LISTEN_ADDRESS", default_value = "0.0.0.0")]
     listen_address: std::net::IpAddr,
+    /// Age of the view of a kind above which nodes are not disrupted voluntarily: 150s or more.
+    #[arg(long, env = "MAX_VIEW_AGE", default_value = "3m", value_parser = view_age)]
+    max_view_age: jiff::SignedDuration,
     /// No Lease; only for a single replica.
     #[arg(long, env = "DISABLE_LEADER_ELECTION", default_value_t = false, action = clap::ArgAction::Set)]
     disable_leader_election: bool,
@@ -170,6 +173,8 @@ pub struct Settings {
     pub probes: std::net::SocketAddr,
     /// Port of the debug pages on loopback; `None` without them.
     pub debug_port: Option<u16>,
+    /// Age of the view of a kind above which nodes are not disrupted voluntarily.
+    pub max_view_age: jiff::SignedDuration,
     /// Lease; `None` without leader election.
     pub lease: Option<LeaseName>,
     /// Name of the queue with EC2's notices.
@@ -235,6 +240,7 @@ impl Args {
             metrics: (self.listen_address, self.metrics_port).into(),
             probes: (self.listen_address, self.health_probe_port).into(),
             debug_port: Some(self.debug_port).filter(|port| *port != 0),
+            max_view_age: self.max_view_age,
             lease: (!self.disable_leader_election).then_some(lease),
             interruption_queue: Some(self.interruption_queue).filter(|name| !name.is_empty()),
             zonal_shift: self.enable_zonal_shift,
@@ -277,6 +283,14 @@ fn refresh(text: &str) -> Result<Duration, String> {
     } else {
         Ok(interval)
     }
+}
+
+/// Parses the maximum age of a view. A watch is confirmed every two minutes when nothing happens.
+fn view_age(text: &str) -> Result<jiff::SignedDuration, String> {
+    let age = jiff::SignedDuration::try_from(duration(text)?).map_err(|_| format!("{text:?} is too long"))?;
+    let least = jiff::SignedDuration::from_secs(150);
+    let complaint = || format!("{text:?} is too short: a watch is confirmed every two minutes, write 150s or more");
+    (age >= least).then_some(age).ok_or_else(complaint)
 }
 
 /// Parses a fraction such as 0.075 into thousandths, without a float.
@@ -348,6 +362,8 @@ mod tests {
             ("--min-values-policy=Loose", "write Strict or BestEffort"),
             ("--feature-gates=NodeOverlays=true", "known are NodeRepair"),
             ("--metrics-detail=full", "write aggregated or karpenter"),
+            ("--max-view-age=2m", "write 150s or more"),
+            ("--max-view-age=soon", "write it like 10s"),
         ];
         for (flag, cure) in rows {
             let message = args(&[flag]).err().map(|error| error.to_string()).unwrap_or_default();

@@ -30,6 +30,7 @@ const ROWS: &[(&[&str], &[&str])] = &[
     (&["--set=kerf=null"], &["the values lack the defaults", "--reset-then-reuse-values"]),
     (&["--is-upgrade", "--api-versions=karpenter.sh/v1/NodePool"], &["no NodeUsages", "controller/chart-crd"]),
     (&["--set=settings.batchIdleDuration=soon"], &["settings.batchIdleDuration is \"soon\"", "write it like 10s"]),
+    (&["--set=kerf.maxViewAge=soon"], &["kerf.maxViewAge is \"soon\"", "write it like 3m"]),
     (&["--set=settings.amiRefreshInterval=30s"], &["settings.amiRefreshInterval is \"30s\"", "1m or more"]),
     (
         &["--set=settings.clusterEndpoint=localhost"],

@@ -9,7 +9,7 @@ use super::{is_of, named, text};
 const LEADER_LEASE: &str = "karpenter-leader-election";
 
 /// Variables that the controller reads; a test compares them with its settings.
-const SUPPORTED_VARIABLES: [&str; 45] = [
+const SUPPORTED_VARIABLES: [&str; 46] = [
     "AMI_REFRESH_INTERVAL",
     "AWS_ENDPOINT_URL",
     "AWS_REGION",
@@ -43,6 +43,7 @@ const SUPPORTED_VARIABLES: [&str; 45] = [
     "LOG_FORMAT",
     "LOG_LEVEL",
     "LOG_OUTPUT_PATHS",
+    "MAX_VIEW_AGE",
     "MEMORY_LIMIT",
     "METRICS_DETAIL",
     "METRICS_PORT",

@@ -37,6 +37,7 @@
   (list "FEATURE_GATES" (join "," $gates))
   (list "RISK_PREMIUM" .Values.kerf.riskPremium)
   (list "DEBUG_PORT" .Values.kerf.debugPort)
+  (list "MAX_VIEW_AGE" .Values.kerf.maxViewAge)
   (list "PACKING" .Values.kerf.packing.enabled)
   (list "SURGE" .Values.kerf.surge.enabled)
 }}

@@ -47,6 +47,10 @@ has evaluated types before.
 {{- fail (printf "settings.%s is %q, but EC2 is asked once a minute at most: write 1m or more" $name $value) -}}
 {{- end -}}
 {{- end -}}
+{{- $age := toString .Values.kerf.maxViewAge -}}
+{{- if not (regexMatch "^([0-9]+([.][0-9]+)?(ms|s|m|h))*$" $age) -}}
+{{- fail (printf "kerf.maxViewAge is %q, which is no duration: write it like 3m" $age) -}}
+{{- end -}}
 {{- $endpoint := tpl $settings.clusterEndpoint . -}}
 {{- if and $endpoint (not (regexMatch "^https?://[^/]+" $endpoint)) -}}
 {{- fail (printf "settings.clusterEndpoint is %q, which is no absolute URL: write it like https://ABC.eks.amazonaws.com, or leave it empty for what EKS says" $endpoint) -}}

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -52,15 +52,29 @@ impl Cluster {
         Self::with_clock(plan, notes, Timestamp::now)
     }
 
+    /// Creates an empty cluster whose kinds are stale above this age.
+    #[must_use]
+    pub fn with_max_view_age(
+        plan: UnboundedSender<PlanTrigger>,
+        notes: EventRecorder,
+        max_age: SignedDuration,
+    ) -> Arc<Self> {
+        Self::with(plan, notes, Timestamp::now, ViewAges::new(max_age))
+    }
+
     /// Creates an empty cluster with another clock, for tests.
     #[must_use]
     pub fn with_clock(plan: UnboundedSender<PlanTrigger>, notes: EventRecorder, clock: Clock) -> Arc<Self> {
+        Self::with(plan, notes, clock, ViewAges::default())
+    }
+
+    fn with(plan: UnboundedSender<PlanTrigger>, notes: EventRecorder, clock: Clock, view_ages: ViewAges) -> Arc<Self> {
         let decisions = PodDecisions::new(clock());
         Arc::new(Self {
             index: RwLock::default(),
             queue: Queue::default(),
             notes,
-            view_ages: ViewAges::default(),
+            view_ages,
             evidence: EvidenceStore::default(),
             decisions,
             progress: PlanProgress::default(),

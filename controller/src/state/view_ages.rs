@@ -11,12 +11,15 @@ use parking_lot::Mutex;
 use crate::metrics;
 use crate::metrics::gauge_set::Sample;
 
-/// Age from which a kind is stale. A watch is confirmed at least every [`crate::informer::watch::RENEWAL`].
-pub const STALE_AFTER: SignedDuration = SignedDuration::from_mins(3);
+/// Default of the age above which a kind is stale. A watch is confirmed at least every [`crate::informer::watch::RENEWAL`].
+pub const DEFAULT_MAX_AGE: SignedDuration = SignedDuration::from_mins(3);
 
 /// Last confirmation of each watched kind. Kinds without a watch are always current.
-#[derive(Debug, Default)]
-pub struct ViewAges(Mutex<BTreeMap<String, Timestamp>>);
+#[derive(Debug)]
+pub struct ViewAges {
+    max_age: SignedDuration,
+    confirmed: Mutex<BTreeMap<String, Timestamp>>,
+}
 
 /// A kind whose view is too old for decisions that remove something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,10 +30,28 @@ pub struct StaleKind {
     pub since: Timestamp,
 }
 
+impl Default for ViewAges {
+    fn default() -> Self {
+        Self::new(DEFAULT_MAX_AGE)
+    }
+}
+
 impl ViewAges {
+    /// Creates ages without a watched kind. Above `max_age` a kind is stale.
+    #[must_use]
+    pub fn new(max_age: SignedDuration) -> Self {
+        Self { max_age, confirmed: Mutex::default() }
+    }
+
+    /// Returns the age above which a kind is stale.
+    #[must_use]
+    pub fn max_age(&self) -> SignedDuration {
+        self.max_age
+    }
+
     /// Records that the API server confirmed the view of `kind`, or that its watch begins.
     pub fn confirm(&self, kind: &str, now: Timestamp) {
-        let mut confirmed = self.0.lock();
+        let mut confirmed = self.confirmed.lock();
         match confirmed.get_mut(kind) {
             Some(last) => *last = now,
             None => drop(confirmed.insert(kind.to_owned(), now)),
@@ -40,8 +61,8 @@ impl ViewAges {
     /// Returns the stale kinds.
     #[must_use]
     pub fn stale(&self, now: Timestamp) -> Vec<StaleKind> {
-        let confirmed = self.0.lock();
-        let stale = confirmed.iter().filter(|(_, since)| now.duration_since(**since) > STALE_AFTER);
+        let confirmed = self.confirmed.lock();
+        let stale = confirmed.iter().filter(|(_, since)| now.duration_since(**since) > self.max_age);
         stale.map(|(kind, since)| StaleKind { kind: kind.clone(), since: *since }).collect()
     }
 
@@ -54,13 +75,13 @@ impl ViewAges {
     /// Returns the age of the youngest kind; `None` without a watch.
     #[must_use]
     pub fn youngest(&self, now: Timestamp) -> Option<SignedDuration> {
-        self.0.lock().values().max().map(|since| now.duration_since(*since))
+        self.confirmed.lock().values().max().map(|since| now.duration_since(*since))
     }
 
     /// Returns the age of each kind for the metrics.
     #[must_use]
     pub fn samples(&self, now: Timestamp) -> Vec<Sample> {
-        let confirmed = self.0.lock();
+        let confirmed = self.confirmed.lock();
         let sample = |(kind, since): (&String, &Timestamp)| {
             let age = now.duration_since(*since).as_secs_f64().max(0.0);
             Sample::new(&metrics::WATCH_AGE, metrics::ByKind { kind }, age)
@@ -86,6 +107,14 @@ mod tests {
         assert_eq!(ages.youngest(at(181)), Some(SignedDuration::from_secs(81)));
         ages.confirm("Pod", at(182));
         assert!(ages.are_current(at(183)));
+    }
+
+    #[test]
+    fn stale_depends_on_the_configured_age() {
+        let ages = ViewAges::new(SignedDuration::from_mins(10));
+        ages.confirm("Pod", at(0));
+        assert!(ages.are_current(at(600)));
+        assert_eq!(ages.stale(at(601)).len(), 1);
     }
 
     #[test]

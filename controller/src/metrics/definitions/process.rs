@@ -30,7 +30,11 @@ metrics! {
     WATCH_AGE: Gauge<ByKind> = (
         "kerf_watch_age_seconds",
         "Seconds since the API server last confirmed the controller's view of a kind, by an event, a bookmark or a \
-         reconnect; no voluntary disruption above 180"
+         reconnect; no voluntary disruption above kerf_watch_max_age_seconds"
+    );
+    WATCH_MAX_AGE: Gauge<NoLabels> = (
+        "kerf_watch_max_age_seconds",
+        "Age in seconds above which the view of a kind is stale (MAX_VIEW_AGE)"
     );
     PANICS: Counter<ByTask> = (
         "kerf_panics_total",
