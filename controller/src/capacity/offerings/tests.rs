@@ -41,7 +41,7 @@ async fn learn_node_lowers_the_promises_of_its_class() {
     offerings.learn(&class, resolved).unwrap();
     let promised = || offerings.catalogue("default", Timestamp::UNIX_EPOCH).unwrap().types[0].clone();
     let before = promised();
-    let amounts = [(Resources::EPHEMERAL_STORAGE, 1 << 30), (Resources::CPU, 1000), (Resources::PODS, 110)];
+    let amounts = [(Resources::EPHEMERAL_STORAGE, 8 << 30), (Resources::CPU, 1000), (Resources::PODS, 110)];
     let reading = NodeReading {
         class: "default".to_owned(),
         class_hash: Some("of an older class".to_owned()),
@@ -60,7 +60,7 @@ async fn learn_node_lowers_the_promises_of_its_class() {
     assert_eq!(learn(&NodeReading { node: 1, ..reading }), Some(MeasurementUpdate::Changed));
     let after = promised();
     let amount = |kind: &InstanceType, name| kind.allocatable.get(name);
-    assert_eq!((amount(&after, Resources::EPHEMERAL_STORAGE), amount(&after, Resources::CPU)), (1 << 30, 1000));
+    assert_eq!((amount(&after, Resources::EPHEMERAL_STORAGE), amount(&after, Resources::CPU)), (8 << 30, 1000));
     assert_eq!(amount(&after, Resources::PODS), amount(&before, Resources::PODS));
     assert_eq!(after.attach_limits, BTreeMap::from([("ebs.csi.aws.com".to_owned(), 20)]));
 }
