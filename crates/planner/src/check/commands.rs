@@ -250,12 +250,12 @@ impl<'a> CommandContext<'a> {
         }
     }
 
-    /// Returns the maximum price of a launch, over all offerings that its requirements allow.
+    /// Returns the maximum price of a launch, over all offerings that its requirements allow, available now or later.
     fn highest_price(&self, position: usize, launch: &Launch) -> Option<i64> {
         let in_flight_node = self.in_flight_nodes.get(position)?;
         let listed = in_flight_node.positions(&launch.instance_types);
         let offerings = listed.iter().flat_map(|kind| &in_flight_node.kinds[*kind].1);
-        offerings.filter(|it| it.available).map(|it| it.price.0).max()
+        offerings.map(|it| it.price.0).max()
     }
 
     /// Checks that no command launches where replacements failed, and that one command at a time tries again.

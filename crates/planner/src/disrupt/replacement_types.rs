@@ -68,21 +68,23 @@ fn launch_as(launch: &Launch, capacity_type: CapacityType) -> Launch {
 /// Returns the available offerings that satisfy the requirements, each with its type.
 fn available<'k>(kinds: &[&'k InstanceType], requirements: &Requirements) -> Vec<(&'k InstanceType, &'k Offering)> {
     let of_kind = |kind: &&'k InstanceType| {
-        let (kind, offer) = (*kind, Offer::new(kind));
-        let available = offer.offerings(requirements).filter(|it| it.available);
-        available.map(|offering| (kind, offering)).collect::<Vec<_>>()
+        let kind = *kind;
+        let available: Vec<&Offering> = Offer::new(kind).offerings(requirements).filter(|it| it.available).collect();
+        available.into_iter().map(move |offering| (kind, offering))
     };
     kinds.iter().flat_map(of_kind).collect()
 }
 
-/// Returns types whose most expensive available offering costs at most `most`, with the price of the cheapest one.
+/// Returns types with an available offering of which no offering costs more than `most`, with the price of the cheapest
+/// available one. An offering that is unavailable now can be available again when the replacement is launched.
 fn cheaper<'k>(kinds: &[&'k InstanceType], requirements: &Requirements, most: i64) -> Vec<(&'k InstanceType, i64)> {
-    let worst = |kind: &&'k InstanceType| {
-        let prices: Vec<i64> = available(&[*kind], requirements).iter().map(|(_, it)| it.price.0).collect();
-        let (cheapest, dearest) = (prices.iter().min()?, prices.iter().max()?);
-        (*dearest <= most).then_some((*kind, *cheapest))
+    let of_kind = |kind: &&'k InstanceType| {
+        let offer = Offer::new(kind);
+        let cheapest = offer.offerings(requirements).filter(|it| it.available).map(|it| it.price.0).min()?;
+        let dearest = offer.offerings(requirements).map(|it| it.price.0).max()?;
+        (dearest <= most).then_some((*kind, cheapest))
     };
-    kinds.iter().filter_map(worst).collect()
+    kinds.iter().filter_map(of_kind).collect()
 }
 
 /// Returns types that this usage does not overload; an error where it overloads all of them.
