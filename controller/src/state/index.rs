@@ -6,6 +6,7 @@ mod commands;
 mod context;
 mod failure_times;
 mod lookup;
+mod pending_pods;
 mod permissions;
 mod shared;
 mod table;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 
 use api::objects::{
     CSINode, DaemonSet, Deployment, LimitRange, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim,
-    Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
+    Pod, PodDisruptionBudget, PodSpec, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
     VolumeAttachment,
 };
 use api::status::Conditioned as _;
@@ -32,6 +33,7 @@ pub use triggers::Indexed;
 
 use crate::reconcile::work::Triggers;
 use lookup::Lookup;
+use pending_pods::PendingPods;
 use shared::Interner;
 
 /// All watched objects.
@@ -88,9 +90,9 @@ pub struct Index {
     /// Transitions of conditions, and removed objects.
     pub turns: Transitions,
     /// Pods that kube-scheduler refused, by UID.
-    waiting: BTreeMap<String, Key>,
+    waiting: PendingPods,
     /// Pods that kube-scheduler has not tried yet, by UID.
-    awaiting_scheduler: BTreeMap<String, Key>,
+    awaiting_scheduler: PendingPods,
     pods_by_node: Lookup,
     nodes_by_provider: Lookup,
     attachments_by_node: Lookup,
@@ -101,22 +103,26 @@ pub struct Index {
     claims_by_launch: Lookup,
     pod_events: BTreeMap<String, Timestamp>,
     /// Shared requirements of NodeClaims.
-    requirements: Interner<Requirement>,
+    requirements: Interner<[Requirement]>,
+    /// Shared specifications of pods.
+    specs: Interner<PodSpec>,
 }
 
 impl Index {
     /// Applies one object. `live` is false while a watch replays existing objects.
     pub fn apply<K: Indexed>(&mut self, mut object: K, now: Timestamp, live: bool) -> Triggers {
+        let before = K::table(self).get(&key_of(&object)).cloned();
+        // A new list shows most objects again. Their stored copies stay, because snapshots and other tables hold them too.
+        if before.as_ref().is_some_and(|before| table::same_version(before.as_ref(), &object)) {
+            return Triggers::default();
+        }
         object.slim();
         object.share(self);
-        if let Some(before) = K::table(self).get(&key_of(&object))
-            && (live || table::same_version(before.as_ref(), &object))
-        {
+        if let Some(before) = before.as_ref().filter(|_| live) {
             object.keep_known(before);
         }
         let object = Arc::new(object);
-        let Ok(before) = K::table_mut(self).put(Arc::clone(&object)) else { return Triggers::default() };
-        if before.as_ref().is_some_and(|before| table::same_version(before.as_ref(), object.as_ref())) {
+        if K::table_mut(self).put(Arc::clone(&object)).is_err() {
             return Triggers::default();
         }
         if let Some(speaker) = K::SPEAKER.filter(|_| live) {
@@ -124,7 +130,10 @@ impl Index {
             self.turns.note(speaker, object.meta(), &said, &object.condition_views(), now);
         }
         K::changed(self, before.as_deref(), Some(&object), now, live);
-        K::consequences(self, before.as_deref(), Some(&object))
+        let consequences = K::consequences(self, before.as_deref(), Some(&object));
+        drop(before);
+        self.drop_unused();
+        consequences
     }
 
     /// Removes one object.
@@ -135,7 +144,16 @@ impl Index {
             self.turns.end(speaker, before.meta(), deleted.0, now);
         }
         K::changed(self, Some(&before), None, now, true);
-        K::consequences(self, Some(&before), None)
+        let consequences = K::consequences(self, Some(&before), None);
+        drop(before);
+        self.drop_unused();
+        consequences
+    }
+
+    /// Drops shared values that no object uses any more, now and then.
+    fn drop_unused(&mut self) {
+        self.requirements.note_change();
+        self.specs.note_change();
     }
 
     /// Removes every object of a kind that a complete relist did not contain, and marks the table as synced.
@@ -195,7 +213,7 @@ impl Index {
     /// Returns a pending pod by its UID: refused by kube-scheduler, or not tried yet.
     #[must_use]
     pub fn waiting_pod(&self, uid: &str) -> Option<&Arc<Pod>> {
-        self.pods.get(self.waiting.get(uid).or_else(|| self.awaiting_scheduler.get(uid))?)
+        self.waiting.get(uid).or_else(|| self.awaiting_scheduler.get(uid))
     }
 
     /// Reports whether the pod with this UID is pending.
@@ -206,8 +224,7 @@ impl Index {
 
     /// Returns the pods that have no node yet: those that kube-scheduler refused, and those that it has not tried.
     pub fn pending_pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        let keys = self.waiting.values().chain(self.awaiting_scheduler.values());
-        keys.filter_map(|key| self.pods.get(key))
+        self.waiting.values().chain(self.awaiting_scheduler.values())
     }
 
     /// Reports whether kube-scheduler has refused any pod.
@@ -219,7 +236,7 @@ impl Index {
     /// Reports whether kube-scheduler has not tried the pod with this UID yet.
     #[must_use]
     pub fn is_awaiting_scheduler(&self, uid: &str) -> bool {
-        self.awaiting_scheduler.contains_key(uid)
+        self.awaiting_scheduler.get(uid).is_some()
     }
 
     /// Returns the pods bound to a node.

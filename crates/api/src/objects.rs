@@ -31,6 +31,7 @@ pub use pod::container::{Container, ContainerPort, ContainerStatus, HostPort, Re
 pub use pod::priority::{PreemptionPolicy, Priority, PriorityClass, priority_of};
 pub use pod::requests::{pod_requests, resource_totals};
 pub use pod::resize::{InvalidRequested, Requested};
+pub use pod::shared_spec::SharedPodSpec;
 pub use pod::surge::{Surged, misread_surge, surges};
 pub use pod::template::{PodTemplate, PodTemplateSpec};
 pub use pod::{

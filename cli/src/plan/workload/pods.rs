@@ -50,7 +50,7 @@ pub(super) fn pod_from_template(owner: &Owner<'_>, template: &PodTemplateSpec, n
             owner_references: Some(vec![reference]),
             ..ObjectMeta::default()
         },
-        spec,
+        spec: spec.into(),
         status: PodStatus::default(),
     }
 }
@@ -65,7 +65,7 @@ pub(super) fn complete(pods: &mut [Arc<Pod>], admission: &Admission<'_>) -> Expa
         if is_new {
             expansion.warnings.extend(admission.missing_classes(&pod.spec).iter().map(ToString::to_string));
             match admission.admit(pod.namespace(), &pod.spec) {
-                Ok(spec) => pod.spec = spec,
+                Ok(spec) => *pod.spec = spec,
                 Err(error) => {
                     expansion.refused.push(Ignored { pod: name, uid, reason: IgnoredReason::Refused(error) });
                 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use api::nodepool::NodeClaimTemplate;
-use api::objects::{DaemonSet, Node, Pod, PodDisruptionBudget, VolumeAttachment};
+use api::objects::{DaemonSet, Node, Pod, PodDisruptionBudget, Volume, VolumeAttachment};
 use api::status::{Condition, Conditioned};
 use api::{DurationText, EC2NodeClass, NodeClaim, NodePool, annotation, condition, label};
 use jiff::Timestamp;
@@ -89,22 +89,19 @@ impl Indexed for Pod {
         ];
         keep_annotations(&mut self.metadata, |key| READ.contains(&key));
         self.forget_usual_statuses();
+        // Their names end with random letters, so that equal pods would have different specifications.
+        self.spec.volumes.retain(Volume::may_attach);
+    }
+
+    fn share(&mut self, index: &mut Index) {
+        self.spec.share(index.specs.share(self.spec.rest()));
     }
 
     fn changed(index: &mut Index, before: Option<&Self>, after: Option<&Self>, now: Timestamp, live: bool) {
         index.pods_by_node.update(before, after, node_name);
-        if let Some(gone) = before.filter(|pod| pod.is_unschedulable()) {
-            index.waiting.remove(&uid(gone));
-        }
-        if let Some(pod) = after.filter(|pod| pod.is_unschedulable()) {
-            index.waiting.insert(uid(pod), key_of(pod));
-        }
-        if let Some(gone) = before.filter(|pod| pod.is_awaiting_scheduler()) {
-            index.awaiting_scheduler.remove(&uid(gone));
-        }
-        if let Some(pod) = after.filter(|pod| pod.is_awaiting_scheduler()) {
-            index.awaiting_scheduler.insert(uid(pod), key_of(pod));
-        }
+        let stored = after.and_then(|pod| index.pods.get(&key_of(pod)));
+        index.waiting.update(before, stored, Self::is_unschedulable);
+        index.awaiting_scheduler.update(before, stored, Self::is_awaiting_scheduler);
         if live && let Some(node) = event_node(before, after) {
             index.pod_events.insert(node.to_owned(), now);
         }

@@ -4,6 +4,7 @@ pub(super) mod container;
 pub(super) mod priority;
 pub(super) mod requests;
 pub(super) mod resize;
+pub(super) mod shared_spec;
 pub(super) mod surge;
 pub(super) mod template;
 
@@ -15,6 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference,
 use kube_derive::Resource;
 use priority::PreemptionPolicy;
 use serde::{Deserialize, Serialize};
+use shared_spec::SharedPodSpec;
 
 use super::ResourceList;
 use super::affinity::Affinity;
@@ -34,16 +36,16 @@ pub struct Pod {
     #[serde(deserialize_with = "slim")]
     pub metadata: ObjectMeta,
     /// Specification of the pod.
-    pub spec: PodSpec,
+    pub spec: SharedPodSpec,
     /// Observed state of the pod.
     pub status: PodStatus,
 }
 
 /// Specification of a pod.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpec {
-    /// Node that the pod is bound to. Empty while the pod is not bound.
+    /// Node of a template. The node of a pod is in its [`SharedPodSpec`], and this field is empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub node_name: String,
     /// Labels that the node of the pod must have.
@@ -177,7 +179,7 @@ pub struct TopologySpreadConstraint {
 }
 
 /// Volume of a pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Volume {
     /// Name of the volume in the pod.
@@ -193,8 +195,16 @@ pub struct Volume {
     pub aws_elastic_block_store: Option<Box<AwsElasticBlockStore>>,
 }
 
+impl Volume {
+    /// Reports whether the volume may have to be attached to the node of the pod. Other volumes do not matter for scheduling.
+    #[must_use]
+    pub fn may_attach(&self) -> bool {
+        self.persistent_volume_claim.is_some() || self.ephemeral.is_some() || self.aws_elastic_block_store.is_some()
+    }
+}
+
 /// Reference to a PersistentVolumeClaim.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PersistentVolumeClaimSource {
     /// Name of the claim, in the namespace of the pod.
@@ -202,7 +212,7 @@ pub struct PersistentVolumeClaimSource {
 }
 
 /// PersistentVolumeClaim that is created for the pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EphemeralVolume {
     /// Template of the claim. The state of the claim is in the claim itself. Boxed, because few pods have one.
@@ -211,7 +221,7 @@ pub struct EphemeralVolume {
 }
 
 /// Template of the claim of an ephemeral volume.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VolumeClaimTemplate {
     /// Specification of the claim.
@@ -219,7 +229,7 @@ pub struct VolumeClaimTemplate {
 }
 
 /// Device that a pod claims.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodResourceClaim {
     /// Name of the claim in the pod.
@@ -227,7 +237,7 @@ pub struct PodResourceClaim {
 }
 
 /// Gate that keeps the scheduler from considering a pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SchedulingGate {
     /// Name of the gate.

@@ -73,7 +73,7 @@ pub struct CsiSource {
 }
 
 /// EBS volume in the form that preceded CSI drivers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AwsElasticBlockStore {
     /// Volume id: `vol-...`, or `aws://ZONE/vol-...`.
@@ -166,7 +166,7 @@ pub struct PersistentVolumeClaim {
 }
 
 /// Specification of a claim, with the volume that it is bound to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PersistentVolumeClaimSpec {
     /// Name of the PersistentVolume; empty while none is chosen.

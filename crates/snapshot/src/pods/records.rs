@@ -263,7 +263,7 @@ impl Records {
         let none = Labels::new();
         let labels = pod.metadata.labels.as_ref().unwrap_or(&none);
         let restorable = pod.is_bound() && self.lowered.contains(&pod.spec.node_name);
-        let spec = if restorable { pod.in_full() } else { Cow::Borrowed(&pod.spec) };
+        let spec = if restorable { pod.in_full() } else { Cow::Borrowed(&*pod.spec) };
         let parsed = match pod.is_terminal() {
             true => shapes::ParsedShape { shape: PodShape::default(), refusal: None },
             false if pod.is_daemon() => shapes::daemon_shape(pod.namespace(), labels, &spec),

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use api::label;
 use api::objects::{
     EBS_DRIVER, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, PodSpec, StorageClass, TopologySelectorTerm,
+    Volume,
 };
 use planner::{Operator, Requirement, VolumeNeed};
 
@@ -43,9 +44,7 @@ pub(crate) struct Volumes {
 
 /// Reports whether a pod has volumes that need [`Storage`].
 pub(crate) fn has_claims(spec: &PodSpec) -> bool {
-    spec.volumes.iter().any(|it| {
-        it.persistent_volume_claim.is_some() || it.ephemeral.is_some() || it.aws_elastic_block_store.is_some()
-    })
+    spec.volumes.iter().any(Volume::may_attach)
 }
 
 impl<'a> Storage<'a> {

@@ -10,7 +10,7 @@ use crate::units::quantity::{CPU, MEMORY};
 const RESTART: &str = "RestartContainer";
 
 /// Container of a pod.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Container {
     /// Name of the container.
@@ -37,7 +37,7 @@ impl Container {
 }
 
 /// Requests and limits of a container or pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceRequirements {
     /// Requested amounts.
@@ -101,7 +101,7 @@ fn is_zero(value: &i32) -> bool {
 
 /// Resources whose change restarts the container. The API server writes a policy into every container, so only these two flags
 /// are kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "Vec<Policy>", into = "Vec<Policy>")]
 pub struct ResizePolicy {
     /// True if a change of CPU restarts the container.

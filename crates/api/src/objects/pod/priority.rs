@@ -26,7 +26,7 @@ pub struct PriorityClass {
 }
 
 /// Permission of a pod to preempt pods of lower priority.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum PreemptionPolicy {
     /// The pod preempts pods of lower priority.
     #[default]

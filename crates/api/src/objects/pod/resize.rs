@@ -70,7 +70,7 @@ impl Pod {
     #[must_use]
     pub fn in_full(&self) -> Cow<'_, PodSpec> {
         let Ok(Some(requested)) = self.requested() else { return Cow::Borrowed(&self.spec) };
-        let mut spec = self.spec.clone();
+        let mut spec = PodSpec::clone(&self.spec);
         for container in &mut spec.containers {
             for resource in [CPU, MEMORY] {
                 let before = requested.amount(&container.name, resource);
@@ -90,7 +90,7 @@ impl Pod {
         if self.status.container_statuses.is_empty() {
             return pod_requests(&self.spec);
         }
-        let mut spec = self.spec.clone();
+        let mut spec = PodSpec::clone(&self.spec);
         for container in &mut spec.containers {
             for (resource, amount) in self.given(&container.name)? {
                 raise(&mut container.resources.requests, &resource, Some(amount));
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!((full["cpu"], full["memory"]), (2000, 4 << 30));
         for unread in ["", "[]", r#"{"web":{"cpu":"two"}}"#] {
             let pod = pod(json!([lowered.clone()]), json!([]), Some(unread));
-            assert_eq!(*pod.in_full(), pod.spec);
+            assert_eq!(*pod.in_full(), *pod.spec);
             let error = pod.requested().unwrap_err().to_string();
             assert!(error.contains("kerf.sh/requested") && error.contains("delete the annotation"), "{error}");
         }
