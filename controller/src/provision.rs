@@ -60,6 +60,13 @@ pub struct Rules {
     pub planning: snapshot::Settings,
 }
 
+/// Plan without actions, with its input.
+struct CachedPlan {
+    cache: PlanCache,
+    built: Arc<SnapshotResult>,
+    plan: Arc<Plan>,
+}
+
 /// Provisioner that plans and acts, one pass at a time.
 pub struct Provisioner {
     cluster: Arc<Cluster>,
@@ -77,7 +84,7 @@ pub struct Provisioner {
     /// Commands of recent plans that are still in consolidation validation.
     noted: Mutex<Validation>,
     /// Last plan, while it had nothing to do and nothing has changed.
-    rest: Mutex<Option<(PlanCache, Arc<Plan>)>>,
+    rest: Mutex<Option<CachedPlan>>,
     /// Nodes on which the last plan places pods.
     planned: Mutex<PlannedNodes>,
     /// Stale kinds of the last pass.
@@ -188,7 +195,7 @@ impl Provisioner {
         for work in self.plan_results.replace(PlanResults::new(&generations, &built, &plan)) {
             self.cluster.queue.add(work);
         }
-        let rests_until = self.rest().as_ref().map(|(rest, _)| rest.until());
+        let rests_until = self.rest().as_ref().map(|rest| rest.cache.until());
         let pause = replan::pause_after(took);
         let look = replan::next_look(&built, &plan, &ripe, pause, rests_until);
         NextPass { look, pause: pause.max(self.rules.window.idle) }
@@ -205,16 +212,18 @@ impl Provisioner {
     }
 
     /// Returns the plan for a snapshot: the cached plan if the cluster has not changed since, else a new one or its valid part.
-    async fn plan(&self, built: SnapshotResult, started: Instant) -> Option<(SnapshotResult, Arc<Plan>)> {
-        if let Some((rest, plan)) = &*self.rest()
-            && rest.is_valid(&built.snapshot)
+    async fn plan(&self, built: SnapshotResult, started: Instant) -> Option<(Arc<SnapshotResult>, Arc<Plan>)> {
+        let built = Arc::new(built);
+        if let Some(CachedPlan { cache, built: seen, plan }) = &*self.rest()
+            && cache.is_valid(&seen.snapshot, &built.snapshot)
         {
             return Some((built, Arc::clone(plan)));
         }
+        // The former snapshot and plan would take memory beside the new ones.
+        *self.rest() = None;
         let snapshot_took = started.elapsed();
         let running = self.cluster.progress.begin(&built.snapshot, self.cluster.now());
         let source = Arc::clone(&self.source);
-        let built = Arc::new(built);
         let shared = Arc::clone(&built);
         let checked = tokio::task::spawn_blocking(move || source.plan(&shared)).await;
         drop(running);
@@ -227,7 +236,6 @@ impl Provisioner {
                 return None;
             }
         };
-        let built = Arc::into_inner(built)?;
         let took = started.elapsed();
         self.metrics.observe(&metrics::SCHEDULING_DURATION, PROVISIONER, took.as_secs_f64());
         self.metrics.observe(
@@ -252,8 +260,10 @@ impl Provisioner {
         }
         let plan = checked.sound.map(Arc::new);
         let cacheable = plan.as_ref().filter(|_| self.source.is_cacheable());
-        let rest = cacheable.and_then(|plan| Some((PlanCache::new(&built.snapshot, plan)?, Arc::clone(plan))));
-        *self.rest() = rest;
+        *self.rest() = cacheable.and_then(|plan| {
+            let cache = PlanCache::new(&built.snapshot, plan)?;
+            Some(CachedPlan { cache, built: Arc::clone(&built), plan: Arc::clone(plan) })
+        });
         Some((built, plan?))
     }
 
@@ -290,7 +300,7 @@ impl Provisioner {
         self.nominations.lock().holds(pod)
     }
 
-    fn rest(&self) -> MutexGuard<'_, Option<(PlanCache, Arc<Plan>)>> {
+    fn rest(&self) -> MutexGuard<'_, Option<CachedPlan>> {
         self.rest.lock()
     }
 
@@ -373,6 +383,9 @@ impl Provisioner {
         self.cluster.decisions.note(&built.snapshot, plan, &self.metrics, now);
         self.gauges.set(&self.metrics, built, plan, &self.cluster);
         self.scores.count(&self.metrics, built, plan, &ripe.begin);
+        self.cluster.read(|index| {
+            outcome.pod_events.iter(index, built, plan).for_each(|note| self.cluster.notes.publish(note));
+        });
         let stays = self.cluster.read(|index| node_events::notes(index, plan, ripe));
         for dropped in &ripe.dropped {
             self.metrics.add(

@@ -74,7 +74,7 @@ impl Explanation {
         match verdict {
             PodVerdict::Unschedulable { pools, .. } if !pools.is_empty() => {
                 self.line("UNSCHEDULABLE. Reason per NodePool:");
-                for reason in pools {
+                for reason in pools.iter() {
                     self.line(&reason.to_string());
                 }
             }

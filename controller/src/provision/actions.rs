@@ -1,23 +1,25 @@
 //! Consequences of a plan: NodeClaims to create, nominations, commands to begin, and events. Pure.
 
+mod pod_events;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::objects::{Node, Pod};
-use api::status::Conditioned;
+use api::objects::Node;
 use api::{NodeClaim, NodePool, RebalanceRisk, annotation, reason};
-use planner::{CommandCause, Destination, Plan, PodVerdict, Preference, Purpose};
+use planner::{CommandCause, Destination, Plan, PodVerdict, Purpose};
 use serde_json::json;
-use snapshot::{Problem, SnapshotResult};
+use snapshot::SnapshotResult;
 
 use super::{delays, problems};
 use crate::provision::nodeclaims;
 use crate::reconcile::disruption;
 use crate::reconcile::disruption::DisruptionCommand;
 use crate::state::attempts::launches::PodGroups;
-use crate::state::index::{Index, key_of};
+use crate::state::index::Index;
 use crate::write::events::{Event, ObjectReference};
 use crate::write::writer::{Operation, Target};
+use pod_events::PodEvents;
 
 /// NodeClaim to create.
 #[derive(Clone, Debug)]
@@ -43,7 +45,9 @@ pub struct PlanActions {
     pub approvals: Vec<Operation>,
     /// Repairs of the state after a crash between two operations.
     pub repairs: Vec<Operation>,
-    /// Events.
+    /// Events of pods, which come before the others.
+    pub pod_events: PodEvents,
+    /// Events of other objects.
     pub notes: Vec<Event>,
     /// Numbers of unschedulable pods, by the label of their reason.
     pub unschedulable: BTreeMap<&'static str, u32>,
@@ -70,8 +74,8 @@ pub fn from_plan(index: &Index, built: &SnapshotResult, plan: &Plan, begin: &[us
             outcome.nominations.entry(nomination.node.clone()).or_default().push(pod.uid.clone());
         }
     }
-    tell_pods(index, built, plan, &names, &mut outcome);
-    tell_ignored(index, built, &mut outcome);
+    outcome.unschedulable = unschedulable(index, built, plan);
+    outcome.pod_events = PodEvents::new(index, built, names);
     outcome.notes.extend(problems::notes(index, built));
     tell_pools(index, built, plan, &mut outcome);
     outcome.approvals = approvals(index, built, plan);
@@ -132,91 +136,17 @@ fn orders(
     begin.iter().filter_map(|position| plan.moves.get(*position)).filter_map(order).collect()
 }
 
-/// Adds the event of each pod: its nomination with dropped preferences, or the reason of each NodePool. Pods of a
-/// CapacityBuffer exist only in the planner.
-fn tell_pods(
-    index: &Index,
-    built: &SnapshotResult,
-    plan: &Plan,
-    launches: &BTreeMap<usize, String>,
-    outcome: &mut PlanActions,
-) {
-    let absent = absent_pools(index, built);
+/// Returns the numbers of unschedulable pods that still exist, by the label of their reason. Pods of a CapacityBuffer exist only
+/// in the planner.
+fn unschedulable(index: &Index, built: &SnapshotResult, plan: &Plan) -> BTreeMap<&'static str, u32> {
     let all = built.snapshot.pods.iter().zip(&plan.report.pods);
-    for (pod, verdict) in all.filter(|(pod, _)| pod.buffer.is_none()) {
-        let Some(object) = index.pods.get(&pod.name).map(|pod| ObjectReference::to::<Pod>(pod.as_ref())) else {
-            continue;
-        };
-        let nominated = |place: String, dropped: &[Preference]| {
-            let message = format!("Pod should schedule on: {place}{}", without(dropped));
-            Event::normal(object.clone(), reason::NOMINATED, message)
-        };
-        match verdict {
-            PodVerdict::Existing { node, dropped, .. } => {
-                outcome.notes.push(nominated(format!("node/{node}"), dropped));
-            }
-            PodVerdict::Launch { launch, dropped, .. } => {
-                let name = launches.get(launch).map_or("", String::as_str);
-                outcome.notes.push(nominated(format!("nodeclaim/{name}"), dropped));
-            }
-            PodVerdict::Unschedulable { .. } => {
-                let reason = verdict.reason_label().unwrap_or_default();
-                *outcome.unschedulable.entry(reason).or_default() += 1;
-                let message = format!("Failed to schedule pod, {verdict}{absent}");
-                outcome.notes.push(Event::warning(object, reason::FAILED_SCHEDULING, message));
-            }
-            PodVerdict::Postponed => {}
+    let mut counts = BTreeMap::new();
+    for (_, verdict) in all.filter(|(pod, _)| pod.buffer.is_none() && index.pods.get(&pod.name).is_some()) {
+        if matches!(verdict, PodVerdict::Unschedulable { .. }) {
+            *counts.entry(verdict.reason_label().unwrap_or_default()).or_default() += 1;
         }
     }
-}
-
-/// Returns the dropped preferences as the end of a sentence.
-fn without(dropped: &[Preference]) -> String {
-    let preferences: Vec<String> = dropped.iter().map(ToString::to_string).collect();
-    if preferences.is_empty() { String::new() } else { format!("; dropped: {}", preferences.join(", ")) }
-}
-
-/// Returns the NodePools that the plan did not include, each with its reason, as the end of a sentence.
-fn absent_pools(index: &Index, built: &SnapshotResult) -> String {
-    if index.pools.is_empty() {
-        return "; no NodePool exists: create one".to_owned();
-    }
-    let seen = |name: &str| built.snapshot.pools.iter().any(|pool| pool.name == name);
-    let absent = index.pools.values().map(|pool| (key_of(pool.as_ref()), pool));
-    let absent = absent.filter(|(name, pool)| !seen(name) && pool.spec.replicas.is_none());
-    absent.map(|(name, pool)| format!("; NodePool {name}: {}", why_absent(&name, pool, built))).collect()
-}
-
-fn why_absent(name: &str, pool: &NodePool, built: &SnapshotResult) -> String {
-    if pool.metadata.deletion_timestamp.is_some() {
-        return "it is being deleted".to_owned();
-    }
-    let problem = built.problems.iter().find(|one| matches!(one, Problem::NoCatalogue { pool, .. } if pool == name));
-    // Only these conditions decide about Ready. Others, such as the health of registrations, are informative.
-    let decisive = |found: &&api::Condition| NodePool::DEPENDENTS.contains(&found.type_.as_str());
-    let missing = pool.conditions().iter().filter(decisive).find(|found| !found.is_true());
-    match (missing, problem) {
-        (Some(found), _) => format!("not ready, {}={}: {}", found.type_, found.status, found.message),
-        (None, Some(_)) => {
-            let class = &pool.spec.template.spec.node_class_ref.name;
-            format!("EC2NodeClass {class}: instance types not loaded yet")
-        }
-        (None, None) => "not ready: NodePool has not been reconciled yet".to_owned(),
-    }
-}
-
-/// Adds the event of each ignored pod. Pods that opted out, or that run and only wait, receive none.
-fn tell_ignored(index: &Index, built: &SnapshotResult, outcome: &mut PlanActions) {
-    for ignored in built.ignored.iter().filter(|ignored| ignored.deserves_event()) {
-        if let Some(pod) = index.pods.get(&ignored.pod) {
-            let message = format!("Failed to schedule pod, {}", ignored.reason);
-            outcome.notes.push(Event::warning(
-                ObjectReference::to::<Pod>(pod.as_ref()),
-                reason::FAILED_SCHEDULING,
-                message,
-            ));
-        }
-    }
+    counts
 }
 
 /// Adds the events of NodePools without an instance type for any pod. Without pending pods there is no event.

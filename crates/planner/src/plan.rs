@@ -144,8 +144,8 @@ pub enum PodVerdict {
     },
     /// No place: the nearest miss of every NodePool, in the order in which they were tried.
     Unschedulable {
-        /// One entry per NodePool; empty without NodePools.
-        pools: Vec<PoolMismatch>,
+        /// One entry per NodePool; empty without NodePools. Pods of one shape share the list.
+        pools: Arc<[PoolMismatch]>,
     },
     /// The step budget `Policy::max_steps` was exhausted before the pod was tried; the next plan continues.
     Postponed,

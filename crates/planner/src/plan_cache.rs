@@ -8,10 +8,9 @@ use crate::{BoundPod, Millis, NodeVerdict, Plan, PodVerdict, ReplacementState, S
 /// Maximum validity of a cached plan, in milliseconds.
 const LONGEST: i64 = 300_000;
 
-/// Input of a plan without actions.
-#[derive(Clone, Debug)]
+/// Validity of a plan without actions. The caller keeps the snapshot of the plan: a copy would take much memory.
+#[derive(Clone, Copy, Debug)]
 pub struct PlanCache {
-    seen: Snapshot,
     until: Millis,
 }
 
@@ -26,12 +25,12 @@ impl PlanCache {
         let next = has_later_parts(plan).then(|| rotation::end(snapshot.now));
         let moments = moments(snapshot).chain(next).filter(|at| *at > snapshot.now);
         let until = moments.min().map_or(latest, |first| first.min(latest));
-        Some(Self { seen: snapshot.clone(), until })
+        Some(Self { until })
     }
 
-    /// Reports whether a plan for this snapshot would be the same.
+    /// Reports whether a plan for `snapshot` would be the same as the plan for `seen`, the snapshot of [`PlanCache::new`].
     #[must_use]
-    pub fn is_valid(&self, snapshot: &Snapshot) -> bool {
+    pub fn is_valid(&self, seen: &Snapshot, snapshot: &Snapshot) -> bool {
         // The fields are listed one by one, so that the compiler reports a new field.
         let Snapshot {
             now,
@@ -46,7 +45,7 @@ impl PlanCache {
             daemons,
             resting,
             namespaces,
-        } = &self.seen;
+        } = seen;
         (*now..self.until).contains(&snapshot.now)
             && *nodes == snapshot.nodes
             && *pods == snapshot.pods

@@ -481,7 +481,7 @@ impl<'a> Solver<'a> {
             let verdict = if self.is_spent() {
                 PodVerdict::Postponed
             } else {
-                PodVerdict::Unschedulable { pools: pool_mismatches(self, run.shape) }
+                PodVerdict::Unschedulable { pools: pool_mismatches(self, run.shape).into() }
             };
             for pod in &run.pods {
                 self.outcome.verdicts[*pod] = Some(verdict.clone());

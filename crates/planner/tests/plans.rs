@@ -186,8 +186,8 @@ proptest! {
     fn types_mismatch_counts_every_type_once(Cluster(snapshot) in cluster()) {
         for verdict in plan(&snapshot).report.pods {
             let PodVerdict::Unschedulable { pools } = verdict else { continue };
-            for miss in pools {
-                let UnschedulableReason::Types(types) = miss.miss else { continue };
+            for miss in pools.iter() {
+                let UnschedulableReason::Types(types) = &miss.miss else { continue };
                 let labels: usize = types.labels.iter().map(|it| it.types).sum();
                 let counted: usize = types.small.iter().map(|(_, count)| count).sum();
                 prop_assert_eq!(types.total, labels + counted + types.unavailable);

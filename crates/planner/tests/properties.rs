@@ -208,8 +208,8 @@ proptest! {
         let rest = PlanCache::new(&snapshot, &plan(&snapshot));
         prop_assume!(rest.is_some());
         let rest = rest.unwrap();
-        let later = Snapshot { now: Millis(rest.until().0 - 1), ..snapshot };
-        prop_assert!(rest.is_valid(&later));
+        let later = Snapshot { now: Millis(rest.until().0 - 1), ..snapshot.clone() };
+        prop_assert!(rest.is_valid(&snapshot, &later));
         prop_assert!(PlanCache::new(&later, &plan(&later)).is_some());
     }
 

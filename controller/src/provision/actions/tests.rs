@@ -13,6 +13,7 @@ use super::{PlanActions, PlannedClaim, from_plan};
 use crate::fixture::{PROVIDER_ID, claim, class, node, pod, pool, words};
 use crate::state::attempts::launches::PodGroup;
 use crate::state::index::Index;
+use crate::write::events::Event;
 
 /// Returns the pending pod `default/web`, optionally as capacity of a buffer under the same pod name.
 fn waiting(buffer: bool) -> planner::Pod {
@@ -50,7 +51,11 @@ fn outcome(buffer: bool, verdict: PodVerdict) -> PlanActions {
         ..Plan::default()
     };
     let snapshot = Snapshot { pods: vec![waiting(buffer)], ..Snapshot::default() };
-    from_plan(&index, &SnapshotResult { snapshot, ..SnapshotResult::default() }, &plan, &[])
+    let built = SnapshotResult { snapshot, ..SnapshotResult::default() };
+    let mut outcome = from_plan(&index, &built, &plan, &[]);
+    let events: Vec<Event> = outcome.pod_events.iter(&index, &built, &plan).collect();
+    outcome.notes.splice(0..0, events);
+    outcome
 }
 
 fn published(outcome: &PlanActions) -> Vec<(&str, &str)> {
@@ -93,7 +98,7 @@ fn from_plan_launches_buffer_capacity_without_events() {
     let rows = [
         (PodVerdict::Existing { node: "node-1".to_owned(), why: PlacementReason::Room, dropped: Vec::new() }, 0),
         (PodVerdict::Launch { launch: 0, why: PlacementReason::Opened, dropped: Vec::new() }, 1),
-        (PodVerdict::Unschedulable { pools: Vec::new() }, 0),
+        (PodVerdict::Unschedulable { pools: Vec::new().into() }, 0),
     ];
     for (verdict, launches) in rows {
         let seen = outcome(false, verdict.clone());

@@ -113,7 +113,7 @@ fn blocked_counts_waiting_pods_and_missing_replicas() {
         shape(vec![pause("default", 9, at(99).as_millisecond())]),
     ];
     let pods = (0..4).map(|shape| planner::Pod { shape, ..planner::Pod::default() }).collect();
-    let waits = PodVerdict::Unschedulable { pools: Vec::new() };
+    let waits = PodVerdict::Unschedulable { pools: Vec::new().into() };
     let verdicts = vec![waits.clone(), waits.clone(), waits, PodVerdict::Postponed];
     let fixed = |name: &str, running| Pool {
         name: name.to_owned(),

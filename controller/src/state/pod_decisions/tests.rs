@@ -41,7 +41,7 @@ fn note_measures_the_first_decision_and_keeps_the_first_place() {
     assert!(!decisions.has("web"));
     decisions.note(&snapshot, &plan(vec![PodVerdict::Postponed]), &metrics, at(11));
     assert!(!decisions.has("web"), "nothing was decided");
-    decisions.note(&snapshot, &plan(vec![PodVerdict::Unschedulable { pools: Vec::new() }]), &metrics, at(12));
+    decisions.note(&snapshot, &plan(vec![PodVerdict::Unschedulable { pools: Vec::new().into() }]), &metrics, at(12));
     assert!(decisions.has("web"));
     assert_eq!(decisions.placed("web"), None);
     decisions.note(&snapshot, &plan(vec![place()]), &metrics, at(20));

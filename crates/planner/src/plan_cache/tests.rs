@@ -62,7 +62,7 @@ fn new_returns_none_when_the_plan_has_actions() {
     for (what, plan) in rows {
         assert!(PlanCache::new(&snapshot(node()), &plan).is_none(), "{what}");
     }
-    let nothing = reported(vec![PodVerdict::Unschedulable { pools: Vec::new() }], vec![NodeVerdict::Static]);
+    let nothing = reported(vec![PodVerdict::Unschedulable { pools: Vec::new().into() }], vec![NodeVerdict::Static]);
     assert!(PlanCache::new(&snapshot(node()), &nothing).is_some());
 }
 
@@ -89,9 +89,9 @@ fn until_is_the_first_moment_when_time_changes_a_decision() {
         let rest = rest(&seen);
         assert_eq!(rest.until(), Millis(NOW + remaining), "{what}");
         let when = |millis: i64| Snapshot { now: Millis(NOW + millis), seed: 7, ..seen.clone() };
-        assert!(rest.is_valid(&when(remaining - 1)), "{what}");
-        assert!(!rest.is_valid(&when(remaining)), "{what}");
-        assert!(!rest.is_valid(&when(-1)), "{what}: a clock that was set back");
+        assert!(rest.is_valid(&seen, &when(remaining - 1)), "{what}");
+        assert!(!rest.is_valid(&seen, &when(remaining)), "{what}");
+        assert!(!rest.is_valid(&seen, &when(-1)), "{what}: a clock that was set back");
     }
 }
 
@@ -131,9 +131,9 @@ fn is_valid_returns_false_when_any_input_changes() {
     for (what, change) in changes {
         let mut after = seen.clone();
         change(&mut after);
-        assert!(!rest.is_valid(&after), "{what}");
+        assert!(!rest.is_valid(&seen, &after), "{what}");
     }
     // A new snapshot of the same cluster has other pointers to equal values.
-    let again = Snapshot { nodes: vec![Arc::new(node())], seed: 3, ..seen };
-    assert!(rest.is_valid(&again));
+    let again = Snapshot { nodes: vec![Arc::new(node())], seed: 3, ..seen.clone() };
+    assert!(rest.is_valid(&seen, &again));
 }

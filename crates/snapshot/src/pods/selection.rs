@@ -45,6 +45,7 @@ impl<'a> PodSelection<'a> {
         let refused = unbound.iter().filter(|record| record.pod.is_unschedulable());
         let refused: BTreeSet<SchedulingKey<'_>> = refused.map(|record| scheduling_key(record)).collect();
         let refusing: BTreeSet<&str> = refused.iter().map(|(_, scheduler)| *scheduler).collect();
+        self.pods.reserve(unbound.len());
         for record in unbound {
             let pod = &record.pod;
             match waiting_reason(pod, records) {
@@ -92,6 +93,7 @@ impl<'a> PodSelection<'a> {
     /// Returns shapes, pods and ignored pods; pods are ordered by name.
     pub(crate) fn finish(mut self) -> (Vec<Arc<PodShape>>, Vec<planner::Pod>, Vec<Ignored>) {
         self.pods.sort_by(|one, other| (&one.name, &one.uid).cmp(&(&other.name, &other.uid)));
+        self.pods.shrink_to_fit();
         self.ignored.sort_by(|one, other| (&one.pod, &one.uid).cmp(&(&other.pod, &other.uid)));
         (self.shapes.list, self.pods, self.ignored)
     }
