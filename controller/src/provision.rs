@@ -491,3 +491,6 @@ fn own_catalogues(built: &SnapshotResult) -> BTreeMap<String, Arc<planner::Catal
         pools.filter_map(|pool| Some((pool.name.clone(), Arc::clone(built.snapshot.catalogues.get(pool.catalogue)?))));
     own.collect()
 }
+
+#[cfg(test)]
+mod memory;
