@@ -8,6 +8,7 @@ mod leading;
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::Client;
@@ -15,6 +16,7 @@ use kube::api::{Api, ObjectMeta, PostParams};
 use tokio::time::Instant;
 
 use crate::settings::LeaseName;
+use crate::state::cluster::Clock;
 pub use keeper::Keeper;
 pub use leader_guard::led;
 pub use leading::Leading;
@@ -80,13 +82,21 @@ pub struct Candidate {
     name: LeaseName,
     identity: String,
     seen: Option<ObservedLease>,
+    /// Clock of the lease's timestamps, which no decision reads.
+    clock: Clock,
 }
 
 impl Candidate {
     /// Creates a candidate. `identity` must differ between replicas and between restarts of one replica.
     #[must_use]
     pub fn new(connect: Connect, name: LeaseName, identity: String) -> Self {
-        Self { connect, client: None, name, identity, seen: None }
+        Self { connect, client: None, name, identity, seen: None, clock: Timestamp::now }
+    }
+
+    /// Replaces the wall clock.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
     }
 
     /// Waits until this replica leads, and renews the lease until it is lost. Leadership counts from the start of the request
@@ -199,7 +209,7 @@ impl Candidate {
 
     /// Returns the lease with this replica as its holder.
     fn ours(&self, lease: Option<Lease>) -> Lease {
-        let now = MicroTime(jiff::Timestamp::now());
+        let now = MicroTime((self.clock)());
         let mut lease = lease.unwrap_or_else(|| Lease {
             metadata: ObjectMeta { name: Some(self.name.name.clone()), ..ObjectMeta::default() },
             ..Lease::default()

@@ -28,13 +28,21 @@ impl Keeper {
     /// # Errors
     /// Returns an error if the operating system cannot start a thread.
     pub fn start(config: Config, name: LeaseName, identity: String, leading: Leading) -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let connect = Box::new(move || Client::try_from(config.clone()));
+        let (keeper, keep) = Self::new(Candidate::new(connect, name, identity), leading);
+        let keep = keep.instrument(span::task("lease"));
+        thread::Builder::new().name("lease".to_owned()).spawn(move || runtime.block_on(keep))?;
+        Ok(keeper)
+    }
+
+    /// Creates the handle, and the work of its thread: the candidate extends and ends `leading` until it loses the lease or is
+    /// asked to release it.
+    pub fn new(mut candidate: Candidate, leading: Leading) -> (Self, impl Future<Output = ()> + Send) {
         let (report_acquired, acquired) = oneshot::channel();
         let (release, requested) = oneshot::channel();
         let (report_released, released) = oneshot::channel();
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let connect = Box::new(move || Client::try_from(config.clone()));
         let keep = async move {
-            let mut candidate = Candidate::new(connect, name, identity);
             // The receivers are dropped only while the process ends.
             let acquired = || {
                 let _ = report_acquired.send(());
@@ -48,9 +56,7 @@ impl Keeper {
                 }
             }
         };
-        let keep = keep.instrument(span::task("lease"));
-        thread::Builder::new().name("lease".to_owned()).spawn(move || runtime.block_on(keep))?;
-        Ok(Self { acquired, release, released })
+        (Self { acquired, release, released }, keep)
     }
 
     /// Waits until this replica leads.
