@@ -18,6 +18,7 @@ use tokio::sync::watch;
 
 pub use crate::objects::{Change, Event, Objects};
 
+use crate::leases::{LEASES, Leases};
 use crate::objects::Stored;
 
 /// Plural of NodeClaims in paths.
@@ -56,6 +57,7 @@ struct State {
     owned: BTreeSet<String>,
     check: Option<Check>,
     faults: Vec<String>,
+    leases: Leases,
 }
 
 impl ApiServer {
@@ -177,6 +179,14 @@ impl ApiServer {
         (state.objects.events(), way_out)
     }
 
+    /// Returns all objects of a kind, as the list of a watch that begins, and their version.
+    #[must_use]
+    pub fn list(&self, plural: &str) -> (Vec<Event>, u64) {
+        let state = self.lock();
+        let events = state.objects.events().into_iter().filter(|event| event.plural == plural);
+        (events.collect(), state.version)
+    }
+
     /// Answers one request.
     pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
         let (parts, body) = request.into_parts();
@@ -188,9 +198,16 @@ impl ApiServer {
         if parts.method == Method::GET && route.plural == PODS {
             return respond(StatusCode::OK, &self.pods_on(parts.uri.query().unwrap_or_default()));
         }
+        if parts.method == Method::GET && route.plural == CLAIMS && route.key.is_empty() {
+            let items: Vec<Value> = self.list(CLAIMS).0.iter().map(|event| event.object.value().clone()).collect();
+            let list =
+                json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaimList", "metadata": {}, "items": items});
+            return respond(StatusCode::OK, &list);
+        }
         let now = (self.clock)();
         let mut state = self.lock();
         let outcome = match (parts.method, route.part.as_str()) {
+            (method, "") if route.plural == LEASES => state.leases.answer(&method, &route.key, body),
             (Method::PATCH, part @ ("" | "status")) => state.patch(&route, &body, part == "status"),
             (Method::PATCH, "resize") => state.resize(&route.key, &body),
             (Method::DELETE, "") if route.plural == PODS => state.delete_pod(&route.key, &body, now),
@@ -300,7 +317,9 @@ impl State {
     fn remove(&mut self, plural: &str, key: &str) {
         if let Some(object) = self.objects.take(plural, key) {
             self.version += 1;
-            self.notify(plural, object, Change::Removed);
+            let mut last = object.value().clone();
+            last["metadata"]["resourceVersion"] = json!(self.version.to_string());
+            self.notify(plural, Stored::new(last), Change::Removed);
         }
     }
 
@@ -433,10 +452,10 @@ fn respond(status: StatusCode, body: &Value) -> Response<Body> {
 
 /// Returns an error response.
 pub fn refused(status: StatusCode) -> Response<Body> {
-    let reason = status.canonical_reason().unwrap_or_default();
+    let message = status.canonical_reason().unwrap_or_default();
     let body = json!({
-        "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure", "message": reason,
-        "reason": reason, "code": status.as_u16(),
+        "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure", "message": message,
+        "reason": message.replace(' ', ""), "code": status.as_u16(),
     });
     respond(status, &body)
 }

@@ -13,6 +13,7 @@ use cloud::guard::{Guard, Guarded};
 use controller::provision::Rules;
 use controller::provision::batcher::BatchWindow;
 use controller::settings::Gates;
+use controller::state::cluster::Clock;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -86,9 +87,21 @@ impl ModelCluster {
         guard: Arc<impl Guard + 'static>,
         middleware: Arc<impl Middleware>,
     ) -> ControllerRun {
+        ControllerRun::awake(self.place(alive, guard, middleware, of_tokio))
+    }
+
+    /// Returns the environment of a run behind these faults of EC2 and the API server, with a clock of its own.
+    #[must_use]
+    pub fn place(
+        &self,
+        alive: Arc<AtomicBool>,
+        guard: Arc<impl Guard + 'static>,
+        middleware: Arc<impl Middleware>,
+        clock: Clock,
+    ) -> Place<'_> {
         let cloud: Arc<dyn Cloud> = Arc::new(Guarded::new(Arc::new(self.ec2.clone()), guard));
         let client = client(&self.server, middleware);
-        ControllerRun::awake(Place { cloud, server: &self.server, client, clock: of_tokio, alive, gates: self.gates })
+        Place { cloud, server: &self.server, client, clock, alive, gates: self.gates }
     }
 
     /// Returns the rules of plans.

@@ -1,16 +1,10 @@
 //! One run of the controller: all of it except the connections to the API server and to EC2. A run can be killed between any
 //! two steps.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use api::objects::{
-    CSINode, DaemonSet, Deployment, LimitRange, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim,
-    Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
-    VolumeAttachment,
-};
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
+use api::objects::Pod;
 use cloud::Cloud;
 use cloud::fake::settings;
 use controller::capacity::launch::Launcher;
@@ -20,7 +14,7 @@ use controller::gc::instances::GarbageCollection;
 use controller::gc::periodic::{TaskContext, run_for_ever};
 use controller::informer::interruption::queue::Listener;
 use controller::informer::interruption::{Notices, status_checks};
-use controller::lease::Leading;
+use controller::lease::{self, Leading};
 use controller::metrics;
 use controller::provision::batcher::PlanTrigger;
 use controller::provision::plan_source::{KerfPlanner, PlanSource};
@@ -28,22 +22,23 @@ use controller::provision::{Provisioner, Rules};
 use controller::reconcile::Reconciler;
 use controller::reconcile::disruption::Disruptor;
 use controller::reconcile::resize::Resizer;
-use controller::reconcile::work::{Triggers, WorkItem};
+use controller::reconcile::work::WorkItem;
 use controller::settings::Gates;
 use controller::state::cluster::{Clock, Cluster};
-use controller::state::index::{Index, Indexed};
+use controller::state::index::Index;
 use controller::state::nominations::SharedNominations;
+use controller::state::panics;
 use controller::state::plans::results::PlanResultStore;
 use controller::state::shared::Shared;
 use controller::write::events::{EventRecorder, ObjectReference};
 use controller::write::writer::{Clients, Writer};
 use daemon::metric::Metrics;
 use planner::CapacityType;
-use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
-use crate::api_server::{ApiServer, Change, Event};
+use crate::api_server::ApiServer;
+use crate::watches::{Watches, apply, complete};
 
 /// Environment of a run.
 pub struct Place<'a> {
@@ -80,21 +75,26 @@ pub struct ControllerRun {
     nominations: SharedNominations,
     disruptor: Arc<Disruptor>,
     client: kube::Client,
-    /// Kinds, by plural, whose watch has failed.
-    silent: Arc<Mutex<BTreeSet<String>>>,
+    /// Watches of the run.
+    pub watches: Arc<Watches>,
     tasks: JoinSet<()>,
 }
 
 impl ControllerRun {
-    /// Creates a run that lists all objects, and so far only updates its index.
+    /// Creates a run without leader election that lists all objects, and so far only updates its index.
     pub fn awake(place: Place<'_>) -> Self {
+        Self::standby(place, Leading::without_election())
+    }
+
+    /// Creates a run that lists all objects, updates its index, and writes only while it leads.
+    pub fn standby(place: Place<'_>, leading: Leading) -> Self {
         let Place { cloud, server, client, clock, alive, gates } = place;
-        let leading = Leading::without_election();
+        let cloud = lease::led(cloud, leading.clone());
         let (notes, mut outgoing) = EventRecorder::new();
         let (plan, asked) = unbounded_channel();
         let cluster = Cluster::with_clock(plan, notes, clock);
         let (there, mut changes) = server.watch();
-        there.into_iter().for_each(|event| apply(&cluster, &event, false));
+        there.iter().for_each(|event| apply(&cluster, event, false));
         cluster.change(complete);
         assert!(cluster.read(Index::is_synced));
         let offerings = Arc::new(Offerings::new(Arc::clone(&cloud), settings(), gates));
@@ -109,13 +109,11 @@ impl ControllerRun {
                 recorded.lock().unwrap().push(format!("{}: {}", note.reason(), note.message()));
             }
         });
-        let silent = Arc::<Mutex<BTreeSet<String>>>::default();
-        let failed = Arc::clone(&silent);
+        let watches = Arc::new(Watches::new(watched));
+        let taker = Arc::clone(&watches);
         tasks.spawn(async move {
             while let Some(event) = changes.recv().await {
-                if !failed.lock().unwrap().contains(&event.plural) {
-                    apply(&watched, &event, true);
-                }
+                taker.take(event);
             }
         });
         let (plan_results, notices, nominations) = (Arc::default(), Arc::default(), Arc::default());
@@ -134,31 +132,50 @@ impl ControllerRun {
             nominations,
             disruptor,
             client,
-            silent,
+            watches,
             tasks,
         }
     }
 
-    /// Ends the watch of a kind, given by its plural: no further event arrives.
-    pub fn fail_watch(&self, plural: &str) {
-        self.silent.lock().unwrap().insert(plural.to_owned());
+    /// Lets events and bookmarks confirm the view of their kinds. With `false_bookmarks`, stopped watches confirm too.
+    pub fn confirms_watches(&mut self, false_bookmarks: bool) {
+        self.tasks.spawn(Arc::clone(&self.watches).confirm_for_ever(false_bookmarks));
     }
 
     /// Checks that no task of the controller has ended by a panic, as `run` of the program does.
     pub fn check_tasks(&mut self) {
-        while let Some(ended) = self.tasks.try_join_next() {
-            if let Err(error) = ended
-                && error.is_panic()
-            {
-                std::panic::resume_unwind(error.into_panic());
-            }
-        }
+        let panics = self.take_panics();
+        assert!(panics.is_empty(), "a task of the controller ended: {}", panics.join(", "));
+    }
+
+    /// Waits until a task ends by a panic, as `run` of the program does, and returns its message.
+    pub async fn panicked(&mut self) -> String {
+        panics::of_any(&mut self.tasks).await.0
+    }
+
+    /// Returns the messages of the panics that have ended tasks since the last call.
+    pub fn take_panics(&mut self) -> Vec<String> {
+        let ended = std::iter::from_fn(|| self.tasks.try_join_next());
+        let panics = ended.filter_map(|ended| ended.err().filter(JoinError::is_panic));
+        panics.map(|error| panics::message(error.into_panic().as_ref())).collect()
+    }
+
+    /// Returns the leadership of the run.
+    #[must_use]
+    pub fn leading(&self) -> Leading {
+        self.leading.clone()
     }
 
     /// Returns the metrics as Prometheus reads them.
     #[must_use]
     pub fn metrics(&self) -> String {
         self.metrics.render()
+    }
+
+    /// Returns a reader of the metrics that does not end with the run.
+    pub fn metrics_reader(&self) -> impl Fn() -> String + use<> {
+        let metrics = Arc::clone(&self.metrics);
+        move || metrics.render()
     }
 
     /// Returns the metrics of the run, for gauges that a scrape computes.
@@ -258,56 +275,4 @@ impl ControllerRun {
         self.leading.end();
         self.tasks.abort_all();
     }
-}
-
-/// Marks every kind as synced. The kinds that the server does not have are empty.
-fn complete(index: &mut Index) -> Triggers {
-    index.do_without::<NodeClaim>();
-    index.do_without::<Pod>();
-    index.do_without::<Node>();
-    index.do_without::<NodePool>();
-    index.do_without::<EC2NodeClass>();
-    index.do_without::<DaemonSet>();
-    index.do_without::<PodDisruptionBudget>();
-    index.do_without::<VolumeAttachment>();
-    index.do_without::<PersistentVolumeClaim>();
-    index.do_without::<PersistentVolume>();
-    index.do_without::<StorageClass>();
-    index.do_without::<CSINode>();
-    index.do_without::<Namespace>();
-    index.do_without::<LimitRange>();
-    index.do_without::<RuntimeClass>();
-    index.do_without::<PriorityClass>();
-    index.do_without::<NodeReport>();
-    index.do_without::<NodeOverlay>();
-    index.do_without::<CapacityBuffer>();
-    index.do_without::<PodTemplate>();
-    index.do_without::<Deployment>();
-    index.do_without::<ReplicaSet>();
-    index.do_without::<StatefulSet>();
-    Triggers::default()
-}
-
-fn apply(cluster: &Cluster, event: &Event, live: bool) {
-    match event.plural.as_str() {
-        "nodeclaims" => take::<NodeClaim>(cluster, event, live),
-        "nodes" => take::<Node>(cluster, event, live),
-        "pods" => take::<Pod>(cluster, event, live),
-        "nodepools" => take::<NodePool>(cluster, event, live),
-        "ec2nodeclasses" => take::<EC2NodeClass>(cluster, event, live),
-        "poddisruptionbudgets" => take::<PodDisruptionBudget>(cluster, event, live),
-        "volumeattachments" => take::<VolumeAttachment>(cluster, event, live),
-        "nodeusages" => take::<NodeReport>(cluster, event, live),
-        other => panic!("no watch for {other}"),
-    }
-}
-
-fn take<K: Indexed + DeserializeOwned + Clone + Sync>(cluster: &Cluster, event: &Event, live: bool) {
-    let object = event.object.typed::<K>();
-    let now = cluster.now();
-    cluster.change(|index| match event.change {
-        Change::Removed => index.delete::<K>(&controller::state::index::key_of(object.as_ref()), now),
-        Change::Stored => index.apply(K::clone(&object), now, live),
-        Change::Leaving { .. } => Triggers::default(),
-    });
 }

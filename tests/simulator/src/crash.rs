@@ -84,7 +84,8 @@ impl Crash {
         }
     }
 
-    fn strike(&self) {
+    /// Ends the run now.
+    pub fn strike(&self) {
         self.alive.store(false, Ordering::Release);
         self.came.notify_one();
     }

@@ -12,6 +12,8 @@ pub mod controller_run;
 pub mod crash;
 pub mod hostile_node;
 pub mod kinds;
+mod leases;
 pub mod middleware;
 pub mod objects;
 pub mod surroundings;
+pub mod watches;

@@ -55,7 +55,7 @@ async fn instance_is_terminated_only_after_a_live_list_of_its_pods() {
     cluster.until("one node", |cluster| cluster.is_settled(1, 1)).await;
     cluster.surroundings.scale("web", 0);
     cluster.until("an empty node", |cluster| cluster.is_settled(1, 0)).await;
-    run.fail_watch(PODS);
+    run.watches.stop(PODS);
     cluster.surroundings.scale("web", 1);
     cluster.until("a pod that the controller does not see", |cluster| cluster.is_settled(1, 1)).await;
     let claim = cluster.claims().remove(0).metadata.name.unwrap();
