@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::objects::Node;
 use api::status::Conditioned;
 use api::{NodeClaim, condition};
-use cloud::CloudError;
+use cloud::{CloudError, Instance};
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
@@ -48,7 +48,10 @@ impl PeriodicTask for GarbageCollection {
         let instances = offerings.own_instances().await?;
         self.runs = self.runs.saturating_add(1);
         let shifted = offerings.shifted_zones(cluster.now());
-        let mut operations = cluster.read(|index| decide(index, &instances, &shifted, cluster.now()));
+        let now = cluster.now();
+        let mut orphans = cluster.read(|index| orphans_of(index, &instances, &shifted, now));
+        confirm(&mut orphans, context, &shifted).await;
+        let mut operations = cluster.read(|index| operations(index, &orphans, &instances, &shifted, now));
         if self.templates_due <= Instant::now() {
             self.templates_due = Instant::now() + TEMPLATES;
             operations.extend(unused_templates(cluster, offerings, cluster.now()).await);
@@ -89,24 +92,70 @@ pub async fn unused_templates(cluster: &Cluster, offerings: &Offerings, now: Tim
 /// Returns operations that delete orphaned instances, nodes and NodeClaims. `instances` are all instances with the tags of this
 /// cluster. `shifted` are the zones that zonal shifts exclude: EC2 may not list their instances, and terminates none.
 #[must_use]
-pub fn decide(
+pub fn decide(index: &Index, instances: &[Instance], shifted: &BTreeSet<String>, now: Timestamp) -> Vec<Operation> {
+    operations(index, &orphans_of(index, instances, shifted, now), instances, shifted, now)
+}
+
+fn orphans_of<'i>(
     index: &Index,
-    instances: &[cloud::Instance],
+    instances: &'i [Instance],
+    shifted: &BTreeSet<String>,
+    now: Timestamp,
+) -> Vec<&'i Instance> {
+    let claims: Vec<&NodeClaim> = index.claims.values().map(AsRef::as_ref).collect();
+    orphaned(&claims, instances.iter(), shifted, now)
+}
+
+/// Returns the instances that belong to no NodeClaim.
+fn orphaned<'i>(
+    claims: &[&NodeClaim],
+    instances: impl Iterator<Item = &'i Instance>,
+    shifted: &BTreeSet<String>,
+    now: Timestamp,
+) -> Vec<&'i Instance> {
+    let claimed: BTreeSet<&str> = claims.iter().filter_map(|claim| claim.provider_id()).collect();
+    // A NodeClaim that has its instance waits for no other: further instances of its launch are orphaned.
+    let waiting = claims.iter().filter(|claim| claim.provider_id().is_none());
+    let tokens: BTreeSet<&str> = waiting.filter_map(|claim| claim.launch_token()).collect();
+    let is_orphaned = |instance: &&Instance| {
+        let awaited =
+            instance.tags.get(cloud::tags::LAUNCH_TOKEN_TAG).is_some_and(|token| tokens.contains(token.as_str()));
+        let kept = instance.is_ending() || is_young(instance, now) || shifted.contains(&instance.zone);
+        !kept && !awaited && !claimed.contains(instance.provider_id().as_str())
+    };
+    instances.filter(is_orphaned).collect()
+}
+
+/// Keeps only the instances without a NodeClaim in a live list. A replica whose watch has stopped does not see the NodeClaims that
+/// another replica has launched, and its view is not stale yet when it begins to lead.
+async fn confirm(orphans: &mut Vec<&Instance>, context: &TaskContext, shifted: &BTreeSet<String>) {
+    if orphans.is_empty() {
+        return;
+    }
+    match context.writer.claims().await {
+        Ok(claims) => {
+            let claims: Vec<&NodeClaim> = claims.iter().collect();
+            *orphans = orphaned(&claims, std::mem::take(orphans).into_iter(), shifted, context.cluster.now());
+        }
+        Err(error) => {
+            let error = daemon::error::chain(&error);
+            tracing::warn!(error = error.as_str(), "failed to list NodeClaims, keeping orphaned instances");
+            orphans.clear();
+        }
+    }
+}
+
+/// Returns operations that delete these orphaned instances with their nodes, and NodeClaims without an instance.
+fn operations(
+    index: &Index,
+    orphans: &[&Instance],
+    instances: &[Instance],
     shifted: &BTreeSet<String>,
     now: Timestamp,
 ) -> Vec<Operation> {
     let mut steps = Vec::new();
-    let claimed: BTreeSet<&str> = index.claims.values().filter_map(|claim| claim.provider_id()).collect();
-    // A NodeClaim that has its instance waits for no other: further instances of its launch are orphaned.
-    let waiting = index.claims.values().filter(|claim| claim.provider_id().is_none());
-    let tokens: BTreeSet<&str> = waiting.filter_map(|claim| claim.launch_token()).collect();
-    for instance in instances.iter().filter(|instance| !instance.is_ending()) {
+    for instance in orphans {
         let id = instance.provider_id();
-        let awaited =
-            instance.tags.get(cloud::tags::LAUNCH_TOKEN_TAG).is_some_and(|token| tokens.contains(token.as_str()));
-        if claimed.contains(id.as_str()) || awaited || is_young(instance, now) || shifted.contains(&instance.zone) {
-            continue;
-        }
         steps.push(Operation::Terminate(instance.id.clone()));
         for node in index.all_nodes_of(&id) {
             steps.push(Operation::Delete(
@@ -116,14 +165,14 @@ pub fn decide(
         }
     }
     let alive: BTreeSet<String> =
-        instances.iter().filter(|instance| !instance.is_ending()).map(cloud::Instance::provider_id).collect();
+        instances.iter().filter(|instance| !instance.is_ending()).map(Instance::provider_id).collect();
     let excluded = |claim: &NodeClaim| cloud::is_in_zones(claim.provider_id(), shifted);
     let orphans = index.claims.values().filter(|claim| is_orphan(index, claim, &alive, now) && !excluded(claim));
     steps.extend(orphans.map(|claim| delete(claim)));
     steps
 }
 
-fn is_young(instance: &cloud::Instance, now: Timestamp) -> bool {
+fn is_young(instance: &Instance, now: Timestamp) -> bool {
     // An instance of unknown age is not deleted.
     instance.launched.parse::<Timestamp>().map_or(true, |launched| now.duration_since(launched) < GRACE)
 }

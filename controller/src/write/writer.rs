@@ -204,6 +204,15 @@ impl Writer {
         Ok(self.send(api.list(&of_node)).await?.items)
     }
 
+    /// Returns all NodeClaims from the API server, not from the index.
+    ///
+    /// # Errors
+    /// Returns an error if the API server does not return them.
+    pub async fn claims(&self) -> Result<Vec<NodeClaim>, WriteError> {
+        let api: Api<NodeClaim> = Api::all(self.clients.general.clone());
+        Ok(self.send(api.list(&ListParams::default())).await?.items)
+    }
+
     /// Runs the operations in order and stops at the first failure.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! A controller whose view of a kind is old removes nothing that it does not see.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::objects::{Node, Pod};
@@ -9,6 +10,7 @@ use serde_json::json;
 use simulator::api_server::{CLAIMS, NODES, PODS, POOLS};
 use simulator::clock::of_tokio;
 use simulator::cluster::{ModelCluster, pool};
+use simulator::crash::Crash;
 use simulator::surroundings::Workload;
 
 const FLEET: usize = 2;
@@ -73,4 +75,24 @@ async fn instance_is_terminated_only_after_a_live_list_of_its_pods() {
         })
         .await;
     assert_eq!(cluster.server.faults(), [] as [String; 0], "pods without their node");
+}
+
+/// The watch of NodeClaims of a second replica has stopped when the first one launches instances, and then the second one leads.
+/// Its view is not stale yet, and still it terminates none of the instances.
+#[tokio::test(start_paused = true)]
+async fn gc_keeps_instances_whose_nodeclaims_it_does_not_see() {
+    let cluster = ModelCluster::new(pool(&["m5.large"], json!({"consolidateAfter": "Never"})), Default::default());
+    let crash = Arc::new(Crash::never());
+    let mut second = cluster.awake(crash.alive(), Arc::clone(&crash), crash);
+    second.confirms_watches(false);
+    second.watches.stop(CLAIMS);
+    let first = cluster.controller_run();
+    cluster.want("web", Workload::of(FLEET, 1500));
+    cluster.until("two nodes", |cluster| cluster.is_settled(FLEET, FLEET)).await;
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    first.kill();
+    second.plans(cluster.rules());
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(cluster.is_settled(FLEET, FLEET), Ok(()));
+    assert_eq!(second.cluster.read(|index| index.claims.len()), 0, "the second replica sees no NodeClaim");
 }
