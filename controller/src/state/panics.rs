@@ -48,6 +48,17 @@ pub async fn of_any(tasks: &mut JoinSet<()>) -> Panicked {
     }
 }
 
+/// Waits until a task panics, and continues its panic in the caller: tasks of a task must not end silently.
+pub async fn resume_first(tasks: &mut JoinSet<()>) {
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended
+            && error.is_panic()
+        {
+            std::panic::resume_unwind(error.into_panic());
+        }
+    }
+}
+
 /// Returns the text of a panic's payload.
 #[must_use]
 pub fn message(payload: &(dyn Any + Send)) -> String {
@@ -57,7 +68,7 @@ pub fn message(payload: &(dyn Any + Send)) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{JoinSet, Panicked, caught, of_any};
+    use super::{JoinSet, Panicked, caught, of_any, resume_first};
 
     #[tokio::test]
     async fn caught_returns_the_message_of_a_panic() {
@@ -73,5 +84,15 @@ mod tests {
         tasks.spawn(std::future::pending());
         tasks.spawn(async { panic!("broken") });
         assert_eq!(of_any(&mut tasks).await, Panicked("broken".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn resume_first_panics_when_a_task_panics() {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async {});
+        resume_first(&mut tasks).await;
+        tasks.spawn(async { panic!("broken") });
+        tasks.spawn(std::future::pending());
+        assert_eq!(caught(resume_first(&mut tasks)).await, Err(Panicked("broken".to_owned())));
     }
 }

@@ -1,8 +1,13 @@
-//! Panics in parts of the controller: the work is retried and reported, and the rest of the controller continues.
+//! Panics in parts of the controller: the work is retried and reported, and the rest of the controller continues. A panic of a
+//! loop ends the process.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use cloud::CloudError;
+use cloud::guard::Guard;
 use controller::provision::plan_source::{KerfPlanner, PlanSource};
 use http::{Request, Response};
 use kube::client::Body;
@@ -73,4 +78,30 @@ async fn nodeclaims_become_nodes_after_reconciles_that_panic() {
         events.iter().any(|event| event.starts_with("InternalError: ") && event.contains("a bug in a reconcile")),
         "{events:?}"
     );
+}
+
+/// Panics in each call that receives messages, as a bug in the handling of a notice would.
+struct PanickingQueue;
+
+impl Guard for PanickingQueue {
+    fn before<'a>(&'a self, call: &'static str) -> Pin<Box<dyn Future<Output = Result<(), CloudError>> + Send + 'a>> {
+        assert!(call != "ReceiveMessage", "a bug in the queue");
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn after(&self, _: &'static str, _: Duration, _: Option<&CloudError>) -> Option<CloudError> {
+        None
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn process_ends_after_a_panic_in_the_queue() {
+    let cluster = cluster();
+    cluster.ec2.create_queue("notices");
+    let crash = Arc::new(Crash::never());
+    let mut run = cluster.awake(crash.alive(), Arc::new(PanickingQueue), crash);
+    run.plans(cluster.rules());
+    run.listens("notices");
+    let message = tokio::time::timeout(Duration::from_secs(10), run.panicked()).await;
+    assert_eq!(message.as_deref(), Ok("a bug in the queue"));
 }

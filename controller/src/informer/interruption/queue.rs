@@ -26,6 +26,7 @@ use crate::metrics;
 use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
+use crate::state::panics;
 use crate::write::events::{Event, ObjectReference};
 
 /// Number of concurrent receive calls. Each call returns up to ten messages, and the next call waits until all of them are
@@ -162,7 +163,7 @@ impl Listener {
         for _ in 0..RECEIVERS {
             receivers.spawn(Arc::clone(&self).receive(Arc::clone(&state)).in_current_span());
         }
-        while receivers.join_next().await.is_some() {}
+        panics::resume_first(&mut receivers).await;
     }
 
     async fn receive(self: Arc<Self>, state: Arc<QueueState>) {
