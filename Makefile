@@ -93,7 +93,7 @@ fidelity: prepare-fidelity ## Compares plans with the real kube-scheduler on 10,
 fuzz: prepare-fuzz ## Fuzzes the readers of the agent, the controller and the command, each target for SECONDS (600); TARGETS="journal ..." for some of them.
 	@tests/steps/fuzz $(or $(SECONDS),600) $(TARGETS)
 
-day: prepare-day ## Simulates a day with 1,000 faults, validates every step, and compares its cost with the hourly lower bound; SEED=N for other luck.
+day: prepare-day ## Simulates a day with two replicas and 1,000 faults, validates every step, and compares its cost with the hourly lower bound; SEED=N for other luck.
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
 	@$(CARGO_TARGET_DIR)/release/peers day $(or $(SEED),1)
 

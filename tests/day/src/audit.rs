@@ -2,11 +2,13 @@
 
 mod budgets;
 mod churn;
+mod sight;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::objects::Node;
 use api::status::Conditioned;
-use api::{NodeClaim, condition, quantity, taint};
+use api::{NodeClaim, condition, label, quantity, taint};
 use planner::Size;
 
 use crate::app::{App, CONTAINER};
@@ -14,6 +16,7 @@ use crate::budget::Budget;
 use crate::clock::{MINUTE, Moment, timestamp};
 use crate::cluster_state::{ClusterState, Running};
 pub use churn::Churn;
+use sight::Blind;
 
 /// Longest time for which an instance may exist without a NodeClaim, or a NodeClaim without an instance. The time covers a
 /// crash, a restart and two reconciles.
@@ -66,6 +69,12 @@ pub struct Audit {
     pub budgets: BTreeMap<String, Vec<Budget>>,
     /// Longest time between a change and the step that shows it, in milliseconds.
     grain: i64,
+    /// Largest difference between the clock of a replica and the cluster's clock, in milliseconds.
+    skew: i64,
+    /// Moment since which a watch of the leader delivers nothing.
+    pub blind_since: Option<Moment>,
+    /// Times without a view of a kind, in the order of their start.
+    blind: Vec<Blind>,
     /// Number of checked steps.
     pub steps: usize,
     /// Longest time that a pod was pending, in milliseconds.
@@ -85,10 +94,11 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Creates a checker for NodePools with these budgets, whose steps show changes at most `grain` milliseconds later.
+    /// Creates a checker for NodePools with these budgets, whose steps show changes at most `grain` milliseconds later. Clocks of
+    /// replicas differ by at most `skew` milliseconds from the cluster's clock.
     #[must_use]
-    pub fn new(budgets: BTreeMap<String, Vec<Budget>>, grain: i64) -> Self {
-        Self { budgets, grain, ..Self::default() }
+    pub fn new(budgets: BTreeMap<String, Vec<Budget>>, grain: i64, skew: i64) -> Self {
+        Self { budgets, grain, skew, ..Self::default() }
     }
 
     /// Records a breach unless `holds`.
@@ -118,6 +128,9 @@ impl Audit {
     pub fn leaves_because(&mut self, cluster_state: &ClusterState, pod: &str, cause: Cause, forced: bool) {
         let now = cluster_state.now;
         let Some(app) = cluster_state.pods.get(pod).and_then(|pod| cluster_state.apps.get(&pod.app)) else { return };
+        if cluster_state.pods.get(pod).is_some_and(|pod| cluster_state.is_on_false_node(pod)) {
+            return;
+        }
         self.forced += usize::from(forced);
         self.expect(!forced || cause == Cause::Notice, now, || {
             format!("pod {pod} is forced to go, and nothing presses")
@@ -128,7 +141,7 @@ impl Audit {
         let keeps = forced || !counts || after >= app.least_healthy();
         self.expect(keeps, now, || format!("pod {pod} goes and leaves {after} of {}, budget or not", app.name));
         let started = cluster_state.pods.get(pod).and_then(|it| it.ready);
-        let rested = app.rests.zip(started).is_none_or(|(rests, started)| now - started >= rests);
+        let rested = app.rests.zip(started).is_none_or(|(rests, started)| now - started + self.skew >= rests);
         self.expect(cause != Cause::Saving || rested, now, || format!("pod {pod} is moved again before its time"));
         if cause == Cause::Saving {
             self.moved(cluster_state, pod);
@@ -164,11 +177,14 @@ impl Audit {
             bought.filter(|it| !it.ending && !cluster_state.claims.contains_key(&it.claim)).map(|it| it.id.clone());
         let launched = cluster_state.claims.values().filter(|claim| claim.is_true(condition::LAUNCHED));
         let claims = launched.map(|claim| name(claim)).filter(|claim| cluster_state.instance_of(claim).is_none());
+        // The Node of an ended instance may keep its NodeClaim with a finalizer of its own.
+        let claims = claims.filter(|claim| !cluster_state.has_false_node(claim));
         let strays: BTreeSet<String> = machines.chain(claims).collect();
         self.strays.retain(|stray, _| strays.contains(stray));
         for stray in strays {
             let since = *self.strays.entry(stray.clone()).or_insert(cluster_state.now);
-            self.expect(cluster_state.now - since <= LOST, cluster_state.now, || {
+            let blind = self.blind_time(since, cluster_state.now, false);
+            self.expect(cluster_state.now - since - blind <= LOST, cluster_state.now, || {
                 format!("{stray} has had no other half for minutes")
             });
         }
@@ -177,9 +193,8 @@ impl Audit {
     /// Checks that no request is below its floor, that the original requests are stored, and that no node is overcommitted.
     fn requests(&mut self, cluster_state: &ClusterState) {
         let mut cramped = BTreeSet::new();
-        for (node, instance) in
-            cluster_state.nodes.keys().filter_map(|node| Some((node, cluster_state.market.instances.get(node)?)))
-        {
+        let honest = cluster_state.nodes.keys().filter(|node| !cluster_state.is_false(node));
+        for (node, instance) in honest.filter_map(|node| Some((node, cluster_state.market.instances.get(node)?))) {
             let there_is = Size::from_resources(&instance.kind.allocatable);
             let takes = cluster_state.pods_on(node).fold(Size::default(), |sum, (_, pod)| sum.plus(pod.takes()));
             self.expect(takes.is_within(there_is), cluster_state.now, || {
@@ -202,7 +217,8 @@ impl Audit {
         self.cramped.retain(|pod, _| cramped.contains(pod));
         for pod in cramped {
             let since = *self.cramped.entry(pod.clone()).or_insert(cluster_state.now);
-            self.expect(cluster_state.now - since <= CRAMPED, cluster_state.now, || {
+            let blind = self.blind_time(since, cluster_state.now, false);
+            self.expect(cluster_state.now - since - blind <= CRAMPED, cluster_state.now, || {
                 format!(
                     "pod {pod} has not got its requests back for minutes, though something is short and there is room"
                 )
@@ -213,19 +229,22 @@ impl Audit {
     /// Checks how long pods are pending, and how long they are pending while no node is in flight.
     fn waits(&mut self, cluster_state: &ClusterState) {
         let waiting = cluster_state.pods.iter().filter(|(_, pod)| pod.node.is_none() && pod.ending.is_none());
+        let waiting = waiting.filter(|(_, pod)| !is_misled(cluster_state, pod));
         let Some((name, since)) = waiting.map(|(name, pod)| (name, pod.created)).min_by_key(|(_, since)| *since) else {
             self.forgotten = None;
             return;
         };
         let comes = cluster_state.claims.values().any(|claim| !claim.is_true(condition::INITIALIZED));
         self.forgotten = if comes { None } else { self.forgotten.or(Some(cluster_state.now)) };
-        let forgotten = self.forgotten.is_some_and(|at| cluster_state.now - at > FORGOTTEN);
+        let unseen = |at: Moment| cluster_state.now - at - self.blind_time(at, cluster_state.now, true);
+        let forgotten = self.forgotten.is_some_and(|at| unseen(at) > FORGOTTEN);
         self.expect(!forgotten, cluster_state.now, || {
             format!("pod {name} waits, and no machine is on its way for minutes")
         });
         let wait = cluster_state.now - since;
         self.longest_wait = self.longest_wait.max(wait);
-        self.expect(wait <= WAITS, cluster_state.now, || format!("pod {name} has waited for {} min", wait / MINUTE));
+        let seen = wait - self.blind_time(since, cluster_state.now, true);
+        self.expect(seen <= WAITS, cluster_state.now, || format!("pod {name} has waited for {} min", wait / MINUTE));
     }
 }
 
@@ -234,6 +253,15 @@ fn is_pressed(cluster_state: &ClusterState, node: &str) -> bool {
     let stays = cluster_state.nodes.get(node).is_some_and(|node| !node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE));
     let now = timestamp(cluster_state.now);
     stays && cluster_state.reports.get(node).is_some_and(|it| it.usage.is_current(now) && it.usage.is_pressed())
+}
+
+/// Reports whether the spread of a pod over zones counts a zone that only a false label has.
+fn is_misled(cluster_state: &ClusterState, pod: &Running) -> bool {
+    let spread = cluster_state.apps.get(&pod.app).is_some_and(|app| app.spread);
+    let zones = || cluster_state.market.prices.keys().map(|pool| pool.zone.as_str());
+    let is_invented = |node: &Node| node.label(label::ZONE).is_some_and(|zone| !zones().any(|known| known == zone));
+    let all = || cluster_state.nodes.iter().filter(|(name, _)| cluster_state.is_false(name));
+    spread && all().any(|(_, node)| is_invented(node))
 }
 
 /// Reports whether the requests of a pod are permitted, and whether the pod stores the requests of its template.

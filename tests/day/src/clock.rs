@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use simulator::clock::of_tokio;
 
 /// Milliseconds since the Unix epoch.
 pub type Moment = i64;
@@ -16,6 +17,12 @@ pub const HOUR: i64 = 60 * MINUTE;
 
 /// Start of each simulation: midnight of a Monday, UTC.
 pub const START: Moment = 1_793_577_600_000;
+
+/// Returns the current moment of the simulation on this thread.
+#[must_use]
+pub fn moment() -> Moment {
+    of_tokio().as_millisecond()
+}
 
 /// Converts a moment into the timestamp type of the other crates.
 #[must_use]

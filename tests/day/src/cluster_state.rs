@@ -12,6 +12,7 @@ use simulator::surroundings::{allocated, ordinal, requested};
 
 use crate::app::{APP, App};
 use crate::clock::Moment;
+use crate::false_nodes::SECOND_NODE;
 use crate::market::{Instance, Market};
 
 /// Pod with the moments at which its state changed.
@@ -63,6 +64,8 @@ pub struct ClusterState {
     pub claims: BTreeMap<String, Arc<NodeClaim>>,
     /// Usage reports of the agents, by node.
     pub reports: BTreeMap<String, Arc<NodeReport>>,
+    /// Nodes that wrote false objects, now or before. Names of nodes are not used again.
+    pub false_nodes: BTreeSet<String>,
     /// Number of accepted evictions.
     pub evicted: usize,
     /// Number of NodeClaims that were removed before their launch, for lack of capacity.
@@ -85,6 +88,7 @@ impl ClusterState {
             nodes: BTreeMap::new(),
             claims: BTreeMap::new(),
             reports: BTreeMap::new(),
+            false_nodes: BTreeSet::new(),
             evicted: 0,
             refusals: 0,
             changed: now,
@@ -161,10 +165,31 @@ impl ClusterState {
         self.on.get(node).into_iter().flatten().filter_map(|name| self.pods.get_key_value(name))
     }
 
-    /// Returns the number of pods of a workload that are ready and not ending.
+    /// Returns the number of pods of a workload that are ready and not ending. Pods of nodes that write false objects count,
+    /// because these nodes may claim anything about them.
     #[must_use]
     pub fn healthy(&self, app: &str) -> usize {
-        self.pods.values().filter(|pod| pod.app == app && pod.ready.is_some() && pod.ending.is_none()).count()
+        let own = self.pods.values().filter(|pod| pod.app == app && pod.ending.is_none());
+        own.filter(|pod| pod.ready.is_some() || self.is_on_false_node(pod)).count()
+    }
+
+    /// Reports whether a Node has written false objects, or is the second Node of such a node.
+    #[must_use]
+    pub fn is_false(&self, node: &str) -> bool {
+        let second = |node: &str| node.strip_prefix(SECOND_NODE).is_some_and(|first| self.false_nodes.contains(first));
+        self.false_nodes.contains(node) || second(node)
+    }
+
+    /// Reports whether a pod is on a node that has written false objects.
+    #[must_use]
+    pub fn is_on_false_node(&self, pod: &Running) -> bool {
+        pod.node.as_deref().is_some_and(|node| self.is_false(node))
+    }
+
+    /// Reports whether the node of a NodeClaim has written false objects.
+    #[must_use]
+    pub fn has_false_node(&self, claim: &str) -> bool {
+        self.market.node_of(claim).is_some_and(|node| self.is_false(node))
     }
 
     /// Returns the instance of a NodeClaim.

@@ -108,7 +108,8 @@ fn check_saving(moved: &Moved, cluster_state: &ClusterState, audit: &mut Audit) 
     let before: Option<i64> = moved.claims.iter().map(|claim| price(claim)).sum();
     let after: Option<i64> = moved.id.split(',').map(price).sum();
     let dearer = before.zip(after).is_some_and(|(before, after)| after >= before);
-    let saves = moved.reason == CommandReason::Underutilized && !moved.id.is_empty();
+    let honest = !moved.claims.iter().any(|claim| cluster_state.has_false_node(claim));
+    let saves = honest && moved.reason == CommandReason::Underutilized && !moved.id.is_empty();
     audit.expect(!(dearer && whole && saves), cluster_state.now, || {
         format!("a move to save money takes {after:?} for {before:?}: {}", moved.id)
     });

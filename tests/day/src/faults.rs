@@ -6,6 +6,20 @@ use planner::CapacityType;
 use crate::clock::{MINUTE, SECOND};
 use crate::dice::Dice;
 use crate::market::Market;
+use crate::stage::panics::{self, Target};
+
+/// Percentage of the faults that concern the controller's process or a node, among all kinds.
+const NEW: u32 = 30;
+
+/// Kinds of faults that are drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kinds {
+    /// Faults of EC2, the API server and the cluster, and crashes of the controller.
+    #[default]
+    Cluster,
+    /// Also panics, stopped watches, pauses and lost connections of the leader, and nodes with false objects.
+    All,
+}
 
 /// One fault. A number selects the affected object among those that exist at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +38,37 @@ pub enum Fault {
     Silence(usize, i64),
     /// Crash and removal of a pod.
     Crash(usize),
+    /// Panic of a task of the leader.
+    Panic(Target),
+    /// The same panic as a bug of the controller, which must fail the simulation. Never drawn.
+    Bug(Target),
+    /// Watch of a kind without events and bookmarks, with its duration in milliseconds. An even number resumes the watch at the
+    /// end, an odd one begins it again with a list.
+    StoppedWatch(usize, i64),
+    /// Pause of the leader's process, with its duration in milliseconds.
+    Pause(i64),
+    /// Loss of the leader's connections to the API server, with its duration in milliseconds.
+    CutOff(i64),
+    /// Node whose programs write false objects, until its instance is terminated after so many milliseconds.
+    FalseNode(usize, i64),
+}
+
+/// End of a fault with a duration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// The watch of a kind in a process continues, or begins again with a list.
+    Watch(usize, &'static str, bool),
+    /// The connections of a process are back.
+    Connections(usize),
+    /// An operator ends the instance of a node with false objects.
+    FalseNode(String),
 }
 
 /// Draws one fault.
-pub fn draw(dice: &mut Dice) -> Fault {
+pub fn draw(dice: &mut Dice, kinds: Kinds) -> Fault {
+    if kinds == Kinds::All && dice.chance(NEW) {
+        return draw_new(dice);
+    }
     let target = usize::try_from(dice.between(0, 1_000_000)).unwrap_or_default();
     match dice.between(0, 99) {
         0..=24 => Fault::Notice(target),
@@ -37,6 +78,18 @@ pub fn draw(dice: &mut Dice) -> Fault {
         70..=79 => Fault::Stall(dice.between(1, 45) * SECOND),
         80..=89 => Fault::Silence(target, dice.between(10, 300) * SECOND),
         _ => Fault::Crash(target),
+    }
+}
+
+/// Draws a fault of the controller's process or of a node.
+fn draw_new(dice: &mut Dice) -> Fault {
+    let target = usize::try_from(dice.between(0, 1_000_000)).unwrap_or_default();
+    match dice.between(0, 99) {
+        0..=34 => Fault::Panic(panics::draw(dice)),
+        35..=54 => Fault::StoppedWatch(target, dice.between(30, 480) * SECOND),
+        55..=69 => Fault::Pause(dice.between(1, 40) * SECOND),
+        70..=84 => Fault::CutOff(dice.between(1, 40) * SECOND),
+        _ => Fault::FalseNode(target, dice.between(10, 30) * MINUTE),
     }
 }
 

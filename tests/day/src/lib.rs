@@ -1,4 +1,5 @@
 //! Simulated day: the shipped controller in the cluster of `lives`, with a day of workloads, EC2's prices and faults on one clock.
+//! Two replicas may elect a leader, with wall clocks of their own.
 //!
 //! The controller, its planner and its drain are the shipped ones. Kubelets, kube-scheduler and the owners of pods are the models
 //! of `lives`, and EC2 is its fake. This crate has the events of the day, the usage reports of agents, the checks after every
@@ -11,6 +12,7 @@ pub mod clock;
 pub mod cluster_state;
 mod commands;
 pub mod dice;
+mod false_nodes;
 pub mod faults;
 pub mod market;
 pub mod peer;
@@ -20,6 +22,6 @@ mod reports;
 pub mod setup;
 pub mod simulation;
 mod source;
-mod stage;
+pub mod stage;
 pub mod trace;
 pub mod verdict;

@@ -149,6 +149,12 @@ impl Market {
         self.instances.get(self.owners.get(claim)?)
     }
 
+    /// Returns the name of the Node of a NodeClaim's instance, also after its end.
+    #[must_use]
+    pub fn node_of(&self, claim: &str) -> Option<&str> {
+        self.owners.get(claim).map(String::as_str)
+    }
+
     /// Returns the price of all instances per hour, including those that are terminating.
     #[must_use]
     pub fn cost(&self) -> i64 {

@@ -55,6 +55,20 @@ pub struct Record {
     pub refusals: usize,
     /// Number of controller crashes.
     pub crashes: usize,
+    /// Number of processes of the controller that a panic ended.
+    pub panicked: usize,
+    /// Number of processes of the controller that lost their lease.
+    pub lost_leases: usize,
+    /// Number of processes that began to lead.
+    pub takeovers: usize,
+    /// Number of watches that stopped.
+    pub stopped_watches: usize,
+    /// Number of checks at which the leader's view of a kind was stale.
+    pub stale_checks: usize,
+    /// Number of nodes with false objects.
+    pub false_nodes: usize,
+    /// Number of changes of objects by those nodes.
+    pub false_writes: usize,
     /// Number of faults of all kinds.
     pub faults: usize,
     /// Number of resizes that lowered requests.

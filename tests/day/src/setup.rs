@@ -5,9 +5,14 @@ use std::collections::BTreeMap;
 use api::{annotation, label};
 use planner::CommandReason;
 use serde_json::{Value, json};
+use simulator::clock::REPLICAS;
 
 use crate::budget::{Allowed, Budget, Window};
 use crate::clock::{HOUR, Moment, SECOND};
+use crate::dice::Dice;
+
+/// Largest difference between the clock of a replica and the cluster's clock, in milliseconds.
+const MOST_SKEW: i64 = 20 * SECOND;
 
 /// NodePool of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +39,25 @@ impl Pool {
 /// Minutes of each hour in which the second default NodePool permits no disruption.
 const QUIET: Window = Window { opens: 20, lasts: 10 };
 
+/// Replicas of the controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replicas {
+    /// One, without leader election.
+    One,
+    /// Two with leader election, whose clocks differ.
+    Elected,
+    /// Two without leader election: a wrong configuration, which the simulation must find.
+    Unelected,
+}
+
+impl Replicas {
+    /// Returns the number of replicas.
+    #[must_use]
+    pub fn count(self) -> usize {
+        if self == Self::One { 1 } else { 2 }
+    }
+}
+
 /// Configuration of a simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
@@ -53,6 +77,10 @@ pub struct Setup {
     pub sizes: Vec<&'static str>,
     /// Reaction time of the models and interval of the checks, in milliseconds. Large clusters use whole seconds.
     pub grain: i64,
+    /// Replicas of the controller.
+    pub replicas: Replicas,
+    /// True if stopped watches confirm their view, which no API server does and the simulation must find.
+    pub false_bookmarks: bool,
 }
 
 impl Default for Setup {
@@ -85,6 +113,8 @@ impl Default for Setup {
             after: "1m",
             sizes: vec!["large", "xlarge", "2xlarge", "4xlarge", "8xlarge"],
             grain: 500,
+            replicas: Replicas::One,
+            false_bookmarks: false,
         }
     }
 }
@@ -118,5 +148,21 @@ impl Setup {
     #[must_use]
     pub fn budgets(&self) -> BTreeMap<String, Vec<Budget>> {
         self.pools.iter().map(|pool| (pool.name.to_owned(), pool.budgets.clone())).collect()
+    }
+
+    /// Returns how far the clock of each replica is ahead of the cluster's clock, in milliseconds.
+    #[must_use]
+    pub fn skews(&self) -> [i64; REPLICAS] {
+        let mut dice = Dice::new(self.seed.rotate_left(16));
+        match self.replicas {
+            Replicas::One => [0; REPLICAS],
+            Replicas::Elected | Replicas::Unelected => [0; REPLICAS].map(|_| dice.between(-MOST_SKEW, MOST_SKEW)),
+        }
+    }
+
+    /// Returns the largest difference between the clock of a replica and the cluster's clock, in milliseconds.
+    #[must_use]
+    pub fn most_skew(&self) -> i64 {
+        self.skews().into_iter().map(i64::abs).max().unwrap_or_default()
     }
 }

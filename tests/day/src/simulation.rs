@@ -1,35 +1,37 @@
 //! Complete simulation: the shipped controller in the cluster of `lives`, on one paused clock, with the events of a day and the
 //! checks after every change.
 
+mod events;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use anyhow::Context;
+use api::NodeClaim;
 use api::objects::{Node, NodeReport, Pod};
-use api::{NodeClaim, annotation, condition};
 use jiff::SignedDuration;
-use planner::{CapacityType, Snapshot};
+use planner::Snapshot;
 use serde_json::json;
 use simulator::api_server::Event as Seen;
-use simulator::api_server::{BUDGETS, CLAIMS, Change, NODES, PODS, USAGES};
-use simulator::clock as stage_clock;
+use simulator::api_server::{CLAIMS, Change, NODES, PODS, USAGES};
+use simulator::clock::{self as stage_clock, REPLICAS};
 use simulator::surroundings::Boot;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
 use crate::app::NAMESPACE;
 use crate::audit::Audit;
-use crate::clock::{MINUTE, Moment, SECOND, START, timestamp};
+use crate::clock::{MINUTE, Moment, SECOND, START, moment, timestamp};
 use crate::cluster_state::ClusterState;
 use crate::commands::Commands;
-use crate::faults::{self, Fault};
-use crate::market::{Instance, Market};
+use crate::false_nodes::FalseNodes;
+use crate::market::Market;
 use crate::peer::Peer;
 use crate::record::Record;
 use crate::reports::Reports;
 use crate::setup::Setup;
 use crate::source::Witness;
-use crate::stage::Stage;
+use crate::stage::{End, Shift, Stage};
 use crate::trace::Event;
 
 /// Time from a spot interruption notice to the end of the instance.
@@ -59,8 +61,10 @@ pub struct Simulation {
     script: BTreeMap<(Moment, usize), Event>,
     /// Restarts of agents, by moment.
     back: BTreeSet<(Moment, String)>,
-    /// Start of the controller after a crash.
-    down_until: Option<Moment>,
+    /// Start of each replica of the controller after its end.
+    down_until: BTreeMap<usize, Moment>,
+    false_nodes: FalseNodes,
+    skews: [SignedDuration; REPLICAS],
     scripted: usize,
     reports: Reports,
     grain: i64,
@@ -84,18 +88,23 @@ impl Simulation {
             seed: setup.seed,
         };
         let source = Witness::new(None);
+        let skews = setup.skews().map(SignedDuration::from_millis);
         let (begin, market, stage) = runtime.block_on(async {
             let begin = Instant::now();
             stage_clock::set(begin, timestamp(START));
+            stage_clock::skew(skews);
             let (market, ec2) = Market::new(&mut crate::dice::Dice::new(setup.seed), &setup.sizes)?;
-            let mut stage = Stage::new(ec2, setup.pools(), setup.grain.max(1));
+            let mut stage = Stage::new(ec2, setup.pools(), setup.grain.max(1), setup.replicas);
             stage.cluster.surroundings.boot(boot);
-            stage.start(&source);
+            if setup.false_bookmarks {
+                stage.confirm_stopped_watches();
+            }
+            stage.start_all(&source);
             anyhow::Ok((begin, market, stage))
         })?;
         Ok(Self {
             cluster_state: ClusterState::new(START, market),
-            audit: Audit::new(setup.budgets(), setup.grain.max(1)),
+            audit: Audit::new(setup.budgets(), setup.grain.max(1), setup.most_skew()),
             record: Record::default(),
             stage,
             source,
@@ -104,7 +113,9 @@ impl Simulation {
             boot,
             script: BTreeMap::new(),
             back: BTreeSet::new(),
-            down_until: None,
+            down_until: BTreeMap::new(),
+            false_nodes: FalseNodes::default(),
+            skews,
             scripted: 0,
             reports: Reports::new(START),
             grain: setup.grain.max(1),
@@ -118,8 +129,8 @@ impl Simulation {
         self.peer.clone_from(&peer);
         self.source = Witness::new(peer);
         self.within(async |it| {
-            it.stage.kill();
-            it.stage.start(&it.source);
+            it.stage.kill_all();
+            it.stage.start_all(&it.source);
         });
     }
 
@@ -132,6 +143,10 @@ impl Simulation {
     /// Runs until a moment.
     pub fn run(&mut self, until: Moment) {
         self.within(async |it| it.play(until).await);
+        let now = self.cluster_state.now;
+        for problem in self.stage.check_panics() {
+            self.audit.expect(false, now, || problem);
+        }
     }
 
     /// Lets all instances that are launched from now on register.
@@ -156,6 +171,13 @@ impl Simulation {
         self.source.plans().snapshot.clone()
     }
 
+    /// Returns the injected panics by the task that counted them; `process` and `lease` are those that ended a process or the
+    /// thread of its lease.
+    #[must_use]
+    pub fn panics(&self) -> &BTreeMap<String, usize> {
+        &self.stage.panics
+    }
+
     /// Sets the requests of a pod, as a client of the API server.
     pub fn resize(&mut self, pod: &str, asks: planner::Size) {
         let requests = json!({"cpu": format!("{}m", asks.cpu), "memory": asks.memory.to_string()});
@@ -166,6 +188,7 @@ impl Simulation {
     /// Runs a part of the simulation on its clock.
     fn within(&mut self, part: impl AsyncFnOnce(&mut Self)) {
         stage_clock::set(self.begin, timestamp(START));
+        stage_clock::skew(self.skews);
         let runtime = Arc::clone(&self.runtime);
         runtime.block_on(part(self));
     }
@@ -185,15 +208,18 @@ impl Simulation {
     fn next(&self) -> Moment {
         let script = self.script.keys().next().map(|(at, _)| *at);
         let back = self.back.first().map(|(at, _)| *at);
-        let all = [script, back, self.down_until, Some(self.reports.next()), Some(self.cluster_state.now + LOOK_AGAIN)];
+        let (down, now) = (self.down_until.values().min().copied(), self.cluster_state.now);
+        let writes = self.false_nodes.next(now);
+        let all = [script, back, down, writes, Some(self.reports.next()), Some(now + LOOK_AGAIN)];
         all.into_iter().flatten().min().unwrap_or(Moment::MAX)
     }
 
     fn step(&mut self) {
-        self.stage.check_tasks();
         let now = moment();
         self.record.tick(&self.cluster_state, now);
         self.cluster_state.now = now;
+        self.audit.blind_since = self.stage.blind_since();
+        self.record.stale_checks += usize::from(self.audit.is_blind(now));
         self.see();
         while self.script.first_key_value().is_some_and(|((at, _), _)| *at <= now) {
             let Some((_, event)) = self.script.pop_first() else { break };
@@ -201,6 +227,8 @@ impl Simulation {
         }
         self.restart();
         self.agents();
+        let written = self.false_nodes.act(&self.stage.cluster.server, now);
+        self.record.false_writes += usize::try_from(written).unwrap_or(usize::MAX);
         self.expire();
         self.audit.step(&self.cluster_state);
     }
@@ -214,15 +242,19 @@ impl Simulation {
             self.see_object(&event);
         }
         self.record.refusals = self.cluster_state.refusals;
-        let early = std::mem::take(&mut *self.stage.early.lock().unwrap_or_else(PoisonError::into_inner));
-        early.into_iter().for_each(|(node, left)| self.audit.ended(self.cluster_state.now, &node, left));
+        for (node, left) in self.stage.take_early() {
+            if !self.cluster_state.is_false(&node) {
+                self.audit.ended(self.cluster_state.now, &node, left);
+            }
+        }
         let mut plans = self.source.plans();
         self.record.plans += std::mem::take(&mut plans.count);
         self.record.refused += std::mem::take(&mut plans.refused);
         if self.audit.evidence.is_none() {
             self.audit.evidence = plans.evidence.take();
         }
-        for problem in plans.problems.drain(..) {
+        let own = |problem: &String| !self.cluster_state.false_nodes.iter().any(|node| problem.contains(node.as_str()));
+        for problem in plans.problems.drain(..).filter(own) {
             self.audit.expect(false, self.cluster_state.now, || format!("the translator complains: {problem}"));
         }
     }
@@ -262,19 +294,33 @@ impl Simulation {
         }
     }
 
-    /// Restarts the controller some seconds after its crash.
+    /// Restarts each replica of the controller some seconds after its end.
     fn restart(&mut self) {
         let now = self.cluster_state.now;
-        if self.stage.has_crashed() {
-            self.stage.kill();
-            self.record.crashes += 1;
-            let pause = 5 * SECOND + i64::try_from(self.record.crashes * 17 % 40).unwrap_or(0) * SECOND;
-            self.down_until = Some(now + pause);
-        } else if self.down_until.take_if(|until| *until <= now).is_some() {
+        let (shifts, problems) = self.stage.shifts();
+        for problem in problems {
+            self.audit.expect(false, now, || problem);
+        }
+        for shift in shifts {
+            let Shift::Ended(replica, end) = shift else {
+                self.record.takeovers += 1;
+                continue;
+            };
+            let record = &mut self.record;
+            match end {
+                End::Killed => record.crashes += 1,
+                End::Panicked => record.panicked += 1,
+                End::LostLease => record.lost_leases += 1,
+            }
+            let ends = record.crashes + record.panicked + record.lost_leases;
+            let pause = 5 * SECOND + i64::try_from(ends * 17 % 40).unwrap_or(0) * SECOND;
+            self.down_until.insert(replica, now + pause);
+        }
+        for (replica, _) in self.down_until.extract_if(.., |_, until| *until <= now).collect::<Vec<_>>() {
             if self.peer.is_some() {
                 self.source = Witness::new(self.peer.clone());
             }
-            self.stage.start(&self.source);
+            self.stage.start(replica, &self.source);
         }
     }
 
@@ -311,118 +357,6 @@ impl Simulation {
             }
         }
     }
-
-    fn happen(&mut self, event: Event) {
-        self.cluster_state.changed = self.cluster_state.changed.max(self.cluster_state.now);
-        let surroundings = Arc::clone(&self.stage.cluster.surroundings);
-        match event {
-            Event::Come(app) => {
-                surroundings.want(&app.name, app.workload());
-                app.budget().into_iter().for_each(|budget| self.stage.cluster.server.create(BUDGETS, budget));
-                self.cluster_state.apps.insert(app.name.clone(), app);
-            }
-            Event::Scale(app, wanted) => {
-                surroundings.scale(&app, wanted);
-                self.cluster_state.apps.entry(app).and_modify(|app| app.wanted = wanted);
-            }
-            Event::Use(app, percent) => _ = self.cluster_state.apps.entry(app).and_modify(|app| app.uses = percent),
-            Event::Drift(every) => {
-                let outdated = json!({"metadata": {"annotations": {annotation::NODEPOOL_HASH: "0"}}});
-                for name in self.cluster_state.claims.keys().step_by(every.max(1)) {
-                    self.stage.cluster.server.change(CLAIMS, name, &outdated);
-                }
-            }
-            Event::Fault(fault) => {
-                self.record.faults += 1;
-                self.fault(fault);
-            }
-        }
-        // The disruption controller knows the new numbers before the next eviction.
-        surroundings.step();
-        self.see();
-    }
-
-    fn fault(&mut self, fault: Fault) {
-        let now = self.cluster_state.now;
-        match fault {
-            Fault::Notice(target) => self.notice(target),
-            Fault::Loss(target) => {
-                if let Some(instance) = self.machine(target, |_| true) {
-                    self.stage.expect_end(&instance.ec2);
-                    self.cluster_state.market.instances.entry(instance.id.clone()).and_modify(|it| it.noticed = true);
-                    self.stage.cluster.ec2.kill(&instance.ec2);
-                }
-            }
-            Fault::Dry(target, lasts) => {
-                for pool in faults::sold_out(&self.cluster_state.market, target) {
-                    self.stage.cluster.ec2.set_stock(pool.clone(), Some(0));
-                    self.cluster_state.market.dry.insert(pool, now + lasts);
-                }
-            }
-            Fault::ControllerCrash(writes) => self.stage.crash_after(writes),
-            Fault::Stall(lasts) => self.stage.stall(now + lasts),
-            Fault::Silence(target, lasts) => {
-                if let Some(instance) = self.machine(target, |_| true) {
-                    self.cluster_state
-                        .market
-                        .instances
-                        .entry(instance.id.clone())
-                        .and_modify(|it| it.agent_dead = true);
-                    self.back.insert((now + lasts, instance.id));
-                }
-            }
-            Fault::Crash(target) => {
-                let pods: Vec<&String> = self
-                    .cluster_state
-                    .pods
-                    .iter()
-                    .filter(|(_, pod)| pod.ready.is_some())
-                    .map(|(name, _)| name)
-                    .collect();
-                if let Some(pod) = pods.get(target % pods.len().max(1)) {
-                    self.stage.cluster.server.remove(PODS, &key(pod));
-                }
-            }
-        }
-    }
-
-    fn machine(&self, target: usize, meant: impl Fn(&Instance) -> bool) -> Option<Instance> {
-        let there = |it: &&Instance| !it.ending && !it.noticed && self.cluster_state.nodes.contains_key(&it.id);
-        let all: Vec<&Instance> =
-            self.cluster_state.market.instances.values().filter(|it| meant(it)).filter(there).collect();
-        all.get(target % all.len().max(1)).map(|instance| (*instance).clone())
-    }
-
-    /// Interrupts a spot instance. Its agent reports the notice on the Node, and the controller receives the message of EC2.
-    fn notice(&mut self, target: usize) {
-        let Some(instance) = self.machine(target, |it| it.capacity_type == CapacityType::Spot) else { return };
-        self.record.notices += 1;
-        self.stage.expect_end(&instance.ec2);
-        self.stage.cluster.ec2.interrupt(&instance.ec2, timestamp(self.cluster_state.now + NOTICE));
-        self.cluster_state.market.instances.entry(instance.id.clone()).and_modify(|it| it.noticed = true);
-        if !instance.agent_dead {
-            self.report_notice(&instance.id);
-        }
-    }
-
-    /// Writes the condition of an agent whose instance is interrupted, and cordons its node.
-    fn report_notice(&self, node: &str) {
-        let server = &self.stage.cluster.server;
-        let Some(found) = server.get::<Node>(NODES, node) else { return };
-        let now = timestamp(self.cluster_state.now);
-        let mut conditions: Vec<_> = found.status.conditions.iter().map(|it| json!(it)).collect();
-        conditions.push(json!({
-            "type": condition::INTERRUPTED, "status": condition::TRUE, "reason": "SpotInterruption",
-            "message": format!("deadline={}", timestamp(self.cluster_state.now + NOTICE)),
-            "lastTransitionTime": simulator::api_server::text(now),
-        }));
-        server.change(NODES, node, &json!({"spec": {"unschedulable": true}, "status": {"conditions": conditions}}));
-    }
-}
-
-/// Returns the moment of the simulated clock.
-fn moment() -> Moment {
-    stage_clock::of_tokio().as_millisecond()
 }
 
 fn key(pod: &str) -> String {

@@ -1,139 +1,283 @@
-//! Shipped controller in the simulated cluster of `lives`, with its faults: crashes between any two writes, and outages of the
-//! API server.
+//! Shipped controller in the simulated cluster of `lives`, with one or two replicas and their faults: crashes between any two
+//! writes, panics, pauses, lost connections, stopped watches, and outages of the API server.
 
-use std::collections::BTreeSet;
-use std::pin::Pin;
+mod acts;
+pub mod panics;
+mod process;
+mod weather;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::objects::Pod;
-use cloud::CloudError;
 use cloud::fake::{FakeCloud, FakeInstance};
-use cloud::guard::Guard;
-use http::{Request, Response, StatusCode};
-use kube::client::Body;
+use controller::lease::{Candidate, Leading};
+use controller::settings::LeaseName;
 use serde_json::Value;
-use simulator::api_server::{ApiServer, Event, PODS, refused};
-use simulator::clock::of_tokio;
+use simulator::api_server::{ApiServer, Event, PODS};
+use simulator::clock::{of_replica, of_tokio};
 use simulator::cluster::ModelCluster;
 use simulator::controller_run::ControllerRun;
-use simulator::crash::Crash;
-use simulator::middleware::Middleware;
-use tokio::sync::mpsc::UnboundedReceiver;
+use simulator::middleware::client;
+use simulator::watches::WATCHED;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::clock::{Moment, span};
-use crate::market::QUEUE;
+use crate::clock::{Moment, SECOND, span};
+use crate::setup::Replicas;
 use crate::source::Witness;
+use acts::Acts;
+use panics::{INJECTED, Target};
+pub use process::End;
+use process::{Process, Report, Start};
+use weather::{LeaseConnection, Planner, Weather};
 
-/// Cluster with at most one run of the controller.
+/// Cluster with the replicas of the controller.
 pub struct Stage {
     /// The cluster.
     pub cluster: ModelCluster,
     /// Changes of objects, in order.
     pub events: UnboundedReceiver<Event>,
-    /// Terminations by Kerf of nodes with pods: Node and number of pods.
-    pub early: Arc<Mutex<Vec<(String, usize)>>>,
-    run: Option<(ControllerRun, Arc<Weather>)>,
+    /// Panics by the task that counted them, and by `process` and `lease` for those that ended one.
+    pub panics: BTreeMap<String, usize>,
+    replicas: Vec<Option<Process>>,
+    kind: Replicas,
+    /// True if stopped watches confirm their view, which must be found.
+    false_bookmarks: bool,
+    /// Number of processes so far.
+    started: usize,
+    report: UnboundedSender<(usize, Report)>,
+    reports: UnboundedReceiver<(usize, Report)>,
+    received: Vec<(usize, Report)>,
     objects: watch::Receiver<u64>,
     machines: watch::Receiver<u64>,
+    shared: Arc<Shared>,
+}
+
+/// State that all processes of the controller share.
+pub(crate) struct Shared {
+    server: Arc<ApiServer>,
+    ec2: FakeCloud,
     /// End of an API server outage.
-    stalled_until: Arc<AtomicI64>,
+    stalled_until: AtomicI64,
     /// Instances whose end is known.
-    ended: Arc<Mutex<BTreeSet<String>>>,
+    ended: Mutex<BTreeSet<String>>,
+    /// Terminations by Kerf of nodes with pods: Node and number of pods.
+    early: Mutex<Vec<(String, usize)>>,
+    acts: Mutex<Acts>,
+}
+
+/// Change of the processes since the last look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shift {
+    /// Another process leads.
+    Takeover,
+    /// The process of a replica has ended.
+    Ended(usize, End),
 }
 
 impl Stage {
     /// Creates a cluster without a controller, in a runtime with a paused clock. Its models react after `grain` milliseconds.
     #[must_use]
-    pub fn new(ec2: FakeCloud, pools: Vec<Value>, grain: Moment) -> Self {
-        let (objects, machines) = (watch::channel(0).1, ec2.changes());
+    pub fn new(ec2: FakeCloud, pools: Vec<Value>, grain: Moment, kind: Replicas) -> Self {
+        let machines = ec2.changes();
         let cluster = ModelCluster::on(ec2, pools, Default::default(), span(grain));
         let (_, events) = cluster.server.watch();
-        let mut stage = Self {
+        let (report, reports) = unbounded_channel();
+        let shared = Arc::new(Shared {
+            server: Arc::clone(&cluster.server),
+            ec2: cluster.ec2.clone(),
+            stalled_until: AtomicI64::new(0),
+            ended: Mutex::default(),
+            early: Mutex::default(),
+            acts: Mutex::default(),
+        });
+        Self {
+            objects: cluster.server.changes(),
             cluster,
             events,
-            early: Arc::default(),
-            run: None,
-            objects,
+            panics: BTreeMap::new(),
+            replicas: (0..kind.count()).map(|_| None).collect(),
+            kind,
+            false_bookmarks: false,
+            started: 0,
+            report,
+            reports,
+            received: Vec::new(),
             machines,
-            stalled_until: Arc::default(),
-            ended: Arc::default(),
+            shared,
+        }
+    }
+
+    /// Lets stopped watches of later processes confirm their view, which no API server does.
+    pub fn confirm_stopped_watches(&mut self) {
+        self.false_bookmarks = true;
+    }
+
+    /// Starts all replicas.
+    pub fn start_all(&mut self, source: &Arc<Witness>) {
+        (0..self.replicas.len()).for_each(|replica| self.start(replica, source));
+    }
+
+    /// Starts a process of a replica.
+    pub fn start(&mut self, replica: usize, source: &Arc<Witness>) {
+        self.started += 1;
+        let number = self.started;
+        let elects = self.kind == Replicas::Elected;
+        let leading = if elects { Leading::not_yet() } else { Leading::without_election() };
+        let weather = Arc::new(Weather::new(number, leading.clone(), Arc::clone(&self.shared)));
+        let (guard, middleware) = (Arc::clone(&weather), Arc::clone(&weather));
+        let place = self.cluster.place(weather.crash.alive(), guard, middleware, of_replica(replica));
+        let mut controller_run = ControllerRun::standby(place, leading);
+        controller_run.confirms_watches(self.false_bookmarks);
+        let start = Start {
+            number,
+            weather: Arc::clone(&weather),
+            candidate: elects.then(|| self.candidate(replica, &weather)),
+            rules: self.cluster.rules(),
+            planner: Arc::new(Planner { witness: Arc::clone(source), weather: Arc::clone(&weather) }),
+            reports: self.report.clone(),
         };
-        stage.objects = stage.cluster.server.changes();
-        stage
+        let (watches, metrics) = (Arc::clone(&controller_run.watches), Box::new(controller_run.metrics_reader()));
+        tokio::spawn(process::run(controller_run, start));
+        self.replicas[replica] = Some(Process { number, weather, watches, metrics });
     }
 
-    /// Starts the controller.
-    pub fn start(&mut self, source: &Arc<Witness>) {
-        let weather = Arc::new(Weather {
-            crash: Crash::never(),
-            stalled_until: Arc::clone(&self.stalled_until),
-            server: Arc::clone(&self.cluster.server),
-            ec2: self.cluster.ec2.clone(),
-            ended: Arc::clone(&self.ended),
-            early: Arc::clone(&self.early),
-        });
-        let mut controller_run = self.cluster.awake(weather.crash.alive(), Arc::clone(&weather), Arc::clone(&weather));
-        controller_run.listens(QUEUE);
-        controller_run.plans_by(self.cluster.rules(), Arc::clone(source) as _);
-        self.run = Some((controller_run, weather));
+    fn candidate(&self, replica: usize, weather: &Arc<Weather>) -> Candidate {
+        let connection = Arc::new(LeaseConnection(Arc::clone(weather)));
+        let server = Arc::clone(&self.cluster.server);
+        let connect = move || Ok(client(&server, Arc::clone(&connection)));
+        let name = LeaseName { namespace: "kube-system".to_owned(), name: "karpenter-leader-election".to_owned() };
+        let identity = format!("replica-{replica}_{}", self.started);
+        Candidate::new(Box::new(connect), name, identity).with_clock(of_replica(replica))
     }
 
-    /// Kills the controller at once.
-    pub fn kill(&mut self) {
-        if let Some((controller_run, _)) = self.run.take() {
-            controller_run.kill();
+    /// Kills all processes at once. Their ends are not reported.
+    pub fn kill_all(&mut self) {
+        for process in self.replicas.iter_mut().filter_map(Option::take) {
+            self.shared.acts().end(process.number);
+            process.weather.crash.strike();
         }
     }
 
-    /// Checks that no task of the controller has panicked.
-    pub fn check_tasks(&mut self) {
-        if let Some((controller_run, _)) = &mut self.run {
-            controller_run.check_tasks();
+    /// Takes the changes of the processes. Returns a sentence for each panic that was not injected, and for each injected one
+    /// that was not reported in time.
+    pub fn shifts(&mut self) -> (Vec<Shift>, Vec<String>) {
+        let (mut shifts, mut problems) = (Vec::new(), std::mem::take(&mut self.shared.acts().problems));
+        while let Ok(report) = self.reports.try_recv() {
+            self.received.push(report);
         }
+        for (number, report) in std::mem::take(&mut self.received) {
+            let own = |process: &Option<Process>| process.as_ref().is_some_and(|it| it.number == number);
+            let Some(replica) = self.replicas.iter().position(own) else { continue };
+            match report {
+                Report::Leads => shifts.push(Shift::Takeover),
+                Report::Ended { end, ended_tasks, ended_lease, caught, since_panic } => {
+                    let Some(process) = self.replicas[replica].take() else { continue };
+                    shifts.push(Shift::Ended(replica, end));
+                    let ended = ended_tasks.iter().chain(&ended_lease);
+                    let real = ended.filter(|message| !message.contains(INJECTED));
+                    problems.extend(real.map(|message| format!("a task of the controller ended: {message}")));
+                    let late = since_panic.filter(|since| end == End::Panicked && *since > SECOND);
+                    problems.extend(late.map(|since| format!("the process ended {since} ms after a panic")));
+                    let known = ended_tasks.len() + usize::from(ended_lease.is_some());
+                    problems.extend(wrong_count(&process, known, &caught, true));
+                    *self.panics.entry("process".to_owned()).or_default() += ended_tasks.len();
+                    *self.panics.entry("lease".to_owned()).or_default() += usize::from(ended_lease.is_some());
+                    caught.into_iter().for_each(|(task, count)| *self.panics.entry(task).or_default() += count);
+                }
+            }
+        }
+        (shifts, problems)
     }
 
-    /// Schedules a crash at a later write.
-    pub fn crash_after(&self, writes: usize) {
-        if let Some((_, weather)) = &self.run {
-            weather.crash.after(writes);
-        }
-    }
-
-    /// Reports whether a scheduled crash has happened, and the controller is not restarted yet.
+    /// Returns a sentence for each process that has caught a panic that was not injected.
     #[must_use]
-    pub fn has_crashed(&self) -> bool {
-        self.run.as_ref().is_some_and(|(_, weather)| !weather.crash.alive().load(Ordering::Acquire))
+    pub fn check_panics(&self) -> Vec<String> {
+        let processes = self.replicas.iter().flatten();
+        processes.filter_map(|it| wrong_count(it, 0, &process::caught(&(it.metrics)()), false)).collect()
+    }
+
+    /// Schedules a crash of the leader at a later write.
+    pub fn crash_after(&self, writes: usize) {
+        if let Some(process) = self.leader() {
+            process.weather.crash.after(writes);
+        }
+    }
+
+    /// Schedules a panic in the leader. `is_bug` makes it look like a real one.
+    pub fn panic_at(&self, target: Target, is_bug: bool) {
+        if let Some(process) = self.leader() {
+            process.weather.panics.arm(target, is_bug);
+        }
+    }
+
+    /// Pauses the leader's process with its connections. Returns its number.
+    pub fn pause(&self, until: Moment) -> Option<usize> {
+        let process = self.leader()?;
+        process.weather.pause(until);
+        WATCHED.iter().for_each(|plural| process.watches.stop(plural));
+        Some(process.number)
+    }
+
+    /// Cuts the leader off from the API server. Returns the number of its process.
+    pub fn cut_off(&self, until: Moment) -> Option<usize> {
+        let process = self.leader()?;
+        process.weather.cut_off(until);
+        WATCHED.iter().for_each(|plural| process.watches.stop(plural));
+        Some(process.number)
+    }
+
+    /// Stops the watch of a kind in all processes, and returns their numbers.
+    pub fn stop_watch(&self, plural: &str) -> Vec<usize> {
+        let processes = self.replicas.iter().flatten();
+        processes.map(|process| (process.watches.stop(plural), process.number).1).collect()
+    }
+
+    /// Continues the watch of a kind in a process, or begins it again with a list.
+    pub fn resume_watch(&self, number: usize, plural: &str, lists: bool) {
+        for process in self.replicas.iter().flatten().filter(|process| process.number == number) {
+            if lists { process.watches.relist(plural, &self.cluster.server) } else { process.watches.resume(plural) }
+        }
+    }
+
+    /// Returns the moment since which a watch of the leader delivers nothing.
+    #[must_use]
+    pub fn blind_since(&self) -> Option<Moment> {
+        let stopped = self.leader()?.watches.stopped();
+        stopped.into_iter().map(|(_, since)| since.as_millisecond()).min()
+    }
+
+    /// Returns the process that leads.
+    fn leader(&self) -> Option<&Process> {
+        self.replicas.iter().flatten().find(|process| process.weather.leading.is_held())
     }
 
     /// Makes the API server unavailable for clients.
     pub fn stall(&self, until: Moment) {
-        self.stalled_until.fetch_max(until, Ordering::AcqRel);
+        self.shared.stalled_until.fetch_max(until, Ordering::AcqRel);
     }
 
     /// Notes that EC2 ends an instance, or has ended it.
     pub fn expect_end(&self, id: &str) {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned());
+        self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned());
+    }
+
+    /// Takes the terminations by Kerf of nodes with pods: Node and number of pods.
+    pub fn take_early(&self) -> Vec<(String, usize)> {
+        std::mem::take(&mut *self.shared.early.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Waits for a change of the cluster, at most for `most` milliseconds.
     pub async fn change(&mut self, most: Moment) {
-        let crash = self.run.as_ref().map(|(_, weather)| Arc::clone(weather));
-        let crash = async {
-            match crash.filter(|it| it.crash.alive().load(Ordering::Acquire)) {
-                Some(weather) => weather.crash.comes().await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             biased;
             _ = self.objects.changed() => {}
             // `changed_machines` must still see the change.
             _ = self.machines.changed() => self.machines.mark_changed(),
-            () = crash => {}
+            report = self.reports.recv() => self.received.extend(report),
             () = tokio::time::sleep_until(Instant::now() + span(most)) => {}
         }
     }
@@ -155,18 +299,25 @@ impl Stage {
     }
 }
 
-/// Connections of one run to the API server and to EC2.
-struct Weather {
-    crash: Crash,
-    stalled_until: Arc<AtomicI64>,
-    server: Arc<ApiServer>,
-    ec2: FakeCloud,
-    ended: Arc<Mutex<BTreeSet<String>>>,
-    early: Arc<Mutex<Vec<(String, usize)>>>,
+/// Returns a sentence if the reported panics of a process are not those that were injected. A process that runs may still report
+/// some.
+fn wrong_count(process: &Process, ended: usize, caught: &BTreeMap<String, usize>, is_final: bool) -> Option<String> {
+    let (fired, reported) = (process.weather.panics.fired(), ended + caught.values().sum::<usize>());
+    let holds = if is_final { reported == fired } else { reported <= fired };
+    let number = process.number;
+    (!holds).then(|| {
+        format!(
+            "process {number}: {fired} panics were injected, and {reported} reported: {ended} ended tasks, {caught:?}"
+        )
+    })
 }
 
-impl Weather {
-    /// Notes the pods that remain on nodes whose instances this run has just terminated.
+impl Shared {
+    fn acts(&self) -> MutexGuard<'_, Acts> {
+        self.acts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the pods that remain on nodes whose instances the controller has just terminated.
     fn check_terminations(&self) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let new: Vec<String> = self
@@ -184,27 +335,5 @@ impl Weather {
             |node: &String| pods.iter().filter(|pod| pod.spec.node_name == *node && !pod.is_terminating()).count();
         let early = new.into_iter().map(|node| (left(&node), node)).filter(|(left, _)| *left > 0);
         self.early.lock().unwrap_or_else(PoisonError::into_inner).extend(early.map(|(left, node)| (node, left)));
-    }
-}
-
-impl Middleware for Weather {
-    async fn pass(&self, server: Arc<ApiServer>, request: Request<Body>) -> Response<Body> {
-        if self.stalled_until.load(Ordering::Acquire) > of_tokio().as_millisecond() {
-            return refused(StatusCode::SERVICE_UNAVAILABLE);
-        }
-        self.crash.pass(server, request).await
-    }
-}
-
-impl Guard for Weather {
-    fn before<'a>(&'a self, call: &'static str) -> Pin<Box<dyn Future<Output = Result<(), CloudError>> + Send + 'a>> {
-        self.crash.before(call)
-    }
-
-    fn after(&self, call: &'static str, took: Duration, error: Option<&CloudError>) -> Option<CloudError> {
-        if call == "TerminateInstances" {
-            self.check_terminations();
-        }
-        Guard::after(&self.crash, call, took, error)
     }
 }

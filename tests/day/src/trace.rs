@@ -3,7 +3,7 @@
 use crate::app::App;
 use crate::clock::{HOUR, MINUTE, Moment, SECOND};
 use crate::dice::Dice;
-use crate::faults::{self, Fault};
+use crate::faults::{self, Fault, Kinds, Recovery};
 
 /// Percentage of the services whose pods use more than usual, per hour.
 const HUNGRY: u32 = 8;
@@ -19,6 +19,8 @@ pub struct Size {
     pub jobs: i64,
     /// Number of faults over the whole time.
     pub faults: usize,
+    /// Kinds of the faults.
+    pub kinds: Kinds,
     /// First hour of the day.
     pub from: i64,
     /// Number of hours.
@@ -36,8 +38,10 @@ pub enum Event {
     Use(String, i64),
     /// Drift of every n-th existing node, in the order of NodeClaim names.
     Drift(usize),
-    /// Fault in the cluster or EC2.
+    /// Fault in the cluster, EC2 or the controller.
     Fault(Fault),
+    /// End of a fault.
+    Recovery(Recovery),
 }
 
 /// Returns all events of a day, in order.
@@ -53,7 +57,7 @@ pub fn day(seed: u64, size: Size, start: Moment) -> Vec<(Moment, Event)> {
     drifts(seed, size, start, &mut events);
     for _ in 0..size.faults {
         let at = start + dice.between(10 * MINUTE, (size.hours * HOUR - 30 * MINUTE).max(11 * MINUTE));
-        events.push((at, Event::Fault(faults::draw(&mut dice))));
+        events.push((at, Event::Fault(faults::draw(&mut dice, size.kinds))));
     }
     events.sort_by_key(|(at, _)| *at);
     events

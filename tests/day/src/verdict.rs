@@ -43,16 +43,26 @@ pub fn figures(simulation: &Simulation) -> String {
     record.moves.iter().for_each(|moved| *reasons.entry(moved.reason).or_default() += 1);
     let reasons: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {}", reason.as_str())).collect();
     format!(
-        "{} faults ({} spot notices, {} crashes of the controller), {} plans, {} of them refused, {} steps, each checked\n\
+        "{} faults ({} spot notices), {} plans, {} of them refused, {} steps, each checked\n\
+         controller: {} crashes, {} ends by a panic, {} lost leases, {} takeovers; panics {:?}\n\
+         {} stopped watches, {} checks with a stale view, {} false nodes with {} changes\n\
          {} machines bought, {} purchases refused, {} moves begun ({}), {done} carried out, {} pods evicted\n\
          {} of {} replacements given back within minutes, {} for nothing, one and the same pod moved {} times within an hour at most\n\
          {} requests lowered, {} raised; the longest wait of a pod was {} s; {:.2} $ in all",
         record.faults,
         record.notices,
-        record.crashes,
         record.plans,
         record.refused,
         audit.steps,
+        record.crashes,
+        record.panicked,
+        record.lost_leases,
+        record.takeovers,
+        simulation.panics(),
+        record.stopped_watches,
+        record.stale_checks,
+        record.false_nodes,
+        record.false_writes,
         record.launches,
         record.refusals,
         record.moves.len(),

@@ -1,6 +1,7 @@
 //! All integration tests of this crate as one program, because linking a program takes as long as compiling its tests.
 
 mod day;
+mod faults;
 mod mass;
 mod packing;
 mod rest;

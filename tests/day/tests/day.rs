@@ -6,7 +6,8 @@ use std::{env, fs};
 
 use day::app::App;
 use day::clock::{HOUR, MINUTE, START};
-use day::setup::Setup;
+use day::faults::Kinds;
+use day::setup::{Replicas, Setup};
 use day::simulation::Simulation;
 use day::trace::{Event, Size, day as trace};
 use day::verdict;
@@ -26,6 +27,7 @@ fn sample() -> Size {
         services: count("KERF_DAY_SERVICES", 16),
         jobs: 6,
         faults: count("KERF_DAY_FAULTS", 60),
+        kinds: Kinds::All,
         from: number("KERF_DAY_FROM", 10),
         hours: number("KERF_DAY_HOURS", 1),
     }
@@ -42,7 +44,7 @@ fn played(setup: &Setup, size: Size) -> Simulation {
 
 /// Returns the default cluster, in which nodes also expire within the simulated hours.
 fn usual(seed: u64, size: Size) -> Setup {
-    let mut setup = Setup { seed, ..Setup::default() };
+    let mut setup = Setup { seed, replicas: Replicas::Elected, ..Setup::default() };
     let ages = setup.pools.iter_mut().filter_map(|pool| pool.expires.as_mut());
     ages.for_each(|expires| *expires = (*expires).min(size.hours * HOUR / 4));
     setup
@@ -66,7 +68,10 @@ fn assert_well(mut simulation: Simulation, faults: usize) {
     assert_eq!(left_over, [""; 0], "they have no place in the end");
     let record = &simulation.record;
     assert_eq!(record.faults, faults);
-    assert!(record.notices > 0 && record.crashes > 0, "a day without notices and crashes proves little");
+    let ends = record.crashes + record.panicked + record.lost_leases;
+    assert!(record.notices > 0 && ends > 0, "a day without notices and ends of the controller proves little");
+    assert!(record.takeovers > 1 && record.stopped_watches > 0, "the other replica never leads, or all watches go on");
+    assert!(record.false_nodes > 0 && !simulation.panics().is_empty(), "no false node, or no panic");
     for reason in [CommandReason::Underutilized, CommandReason::Drifted, CommandReason::Expired] {
         assert!(record.moves.iter().any(|moved| moved.done && moved.reason == reason), "no node went: {reason:?}");
     }

@@ -5,12 +5,13 @@ use std::ops::RangeInclusive;
 
 use day::app::App;
 use day::clock::{HOUR, MINUTE, START};
+use day::faults::Kinds;
 use day::setup::Setup;
 use day::simulation::Simulation;
 use day::trace::{self, Event};
 use planner::Size;
 
-const HOURS: trace::Size = trace::Size { services: 12, jobs: 2, faults: 8, from: 12, hours: 3 };
+const HOURS: trace::Size = trace::Size { services: 12, jobs: 2, faults: 8, kinds: Kinds::Cluster, from: 12, hours: 3 };
 /// Number of simulated seeds, unless `KERF_DAY_SEEDS` has another one.
 const SEEDS: u64 = 1;
 

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use day::app::App;
 use day::clock::{HOUR, MINUTE, Moment, START};
 use day::dice::Dice;
+use day::faults::Kinds;
 use day::setup::Setup;
 use day::simulation::Simulation;
 use day::trace::{Event, Size, day as trace};
@@ -23,7 +24,7 @@ fn undisturbed(seed: u64, services: usize) -> (Simulation, Vec<(String, usize)>)
     let mut setup = Setup { seed, duds: 0, ..Setup::default() };
     setup.pools.iter_mut().for_each(|pool| pool.expires = None);
     let mut simulation = Simulation::new(&setup).unwrap();
-    let size = Size { services, jobs: 0, faults: 0, from: 14, hours: 1 };
+    let size = Size { services, jobs: 0, faults: 0, kinds: Kinds::Cluster, from: 14, hours: 1 };
     let mut wanted = Vec::new();
     for (_, event) in trace(seed, size, START).into_iter().filter(|(at, _)| *at == START) {
         let Event::Come(app) = event else { panic!("services come first: {event:?}") };

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use day::clock::{HOUR, START};
+use day::faults::Kinds;
 use day::picture;
 use day::setup::Setup;
 use day::simulation::Simulation;
@@ -17,8 +18,11 @@ use crate::bound;
 /// Rounds of the bound's search for one hour. A day has many hours, and the first rounds find nearly the whole bound.
 const ROUNDS: usize = 25;
 
-/// Size of the day that `make day` simulates.
-pub const SIZE: Size = Size { services: 20, jobs: 12, faults: 1_000, from: 0, hours: 24 };
+/// Size of the day of the comparisons.
+pub const SIZE: Size = Size { services: 20, jobs: 12, faults: 1_000, kinds: Kinds::Cluster, from: 0, hours: 24 };
+
+/// The day that `make day` simulates: the same size, with faults of all kinds.
+pub const HARD: Size = Size { kinds: Kinds::All, ..SIZE };
 
 /// Size of the same day without faults.
 pub const CALM: Size = Size { faults: 0, ..SIZE };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use day::setup::Setup;
+use day::setup::{Replicas, Setup};
 use day::verdict;
 
 use crate::consolidation::Consolidation;
@@ -102,8 +102,9 @@ fn taking_away() -> anyhow::Result<Disruption> {
 
 fn whole_day(seed: &str) -> anyhow::Result<()> {
     let seed = seed.parse().with_context(|| format!("{seed:?} is no seed: write a whole number"))?;
-    let (mut simulation, bounded) = daily::simulate(&Setup { seed, ..Setup::default() }, daily::SIZE, true)?;
-    println!("{}", daily::describe(&simulation, bounded, daily::SIZE));
+    let setup = Setup { seed, replicas: Replicas::Elected, ..Setup::default() };
+    let (mut simulation, bounded) = daily::simulate(&setup, daily::HARD, true)?;
+    println!("{}", daily::describe(&simulation, bounded, daily::HARD));
     let left_over = verdict::left_over(&mut simulation);
     anyhow::ensure!(left_over.is_empty(), "pods without a node at the end: {}", left_over.join(", "));
     let broken = verdict::broken(&simulation);

@@ -34,6 +34,7 @@ struct Count<'w> {
 impl Audit {
     /// Checks the budgets when a command has begun and its nodes are tainted.
     pub fn began(&mut self, cluster_state: &ClusterState, reason: CommandReason, claims: &[String]) {
+        self.sees(cluster_state, claims);
         for (pool, budgets) in self.budgets.clone() {
             let all: Vec<&NodeClaim> = settled(cluster_state).filter(|claim| pool_of(claim) == pool).collect();
             if !all.iter().any(|claim| claims.contains(&name(claim))) {
@@ -41,7 +42,8 @@ impl Audit {
             }
             let disturbed = all.iter().filter(|claim| is_disturbed(cluster_state, claim)).count();
             for budget in budgets.iter().filter(|budget| budget.concerns(reason.as_str())) {
-                let Some(most) = budget.allows_between(all.len(), self.unseen_since(cluster_state), cluster_state.now)
+                let Some(most) =
+                    budget.allows_between(all.len(), self.unseen_since(cluster_state), self.latest(cluster_state))
                 else {
                     continue;
                 };
@@ -66,7 +68,8 @@ impl Audit {
         for (pool, budgets) in self.budgets.clone() {
             let Some(Count { all, going }) = counts.get(pool.as_str()) else { continue };
             for budget in budgets {
-                let Some(most) = budget.allows_between(*all, self.unseen_since(cluster_state), cluster_state.now)
+                let Some(most) =
+                    budget.allows_between(*all, self.unseen_since(cluster_state), self.latest(cluster_state))
                 else {
                     continue;
                 };
@@ -82,9 +85,15 @@ impl Audit {
         self.going = all;
     }
 
-    /// Returns the earliest moment of a change that this step shows. A command that began then was within the window of then.
+    /// Returns the earliest moment, by the clock of a replica, of a change that this step shows. A command that began then was
+    /// within the window of then.
     fn unseen_since(&self, cluster_state: &ClusterState) -> Moment {
-        cluster_state.now - self.grain
+        cluster_state.now - self.grain - self.skew
+    }
+
+    /// Returns the latest moment by the clock of a replica.
+    fn latest(&self, cluster_state: &ClusterState) -> Moment {
+        cluster_state.now + self.skew
     }
 }
 
@@ -109,13 +118,14 @@ fn pool_of(claim: &NodeClaim) -> &str {
     pool.map(String::as_str).unwrap_or_default()
 }
 
-/// Returns the reason in the NodeClaim for which Kerf disrupts a node. Returns `None` if Kerf does not disrupt it, or if EC2
-/// interrupts it anyway.
+/// Returns the reason in the NodeClaim for which Kerf disrupts a node. Returns `None` if Kerf does not disrupt it, if EC2
+/// interrupts it anyway, or if it writes false objects.
 fn taken_for<'w>(cluster_state: &ClusterState, claim: &'w NodeClaim) -> Option<&'w str> {
     let found = find(claim.conditions(), condition::DISRUPTION_REASON).filter(|found| found.is_true());
     let goes = found.is_some() || is_marked(claim) || is_closed(cluster_state, claim);
     let by_ec2 = instance(cluster_state, claim).is_some_and(|instance| instance.noticed);
-    (goes && !by_ec2).then(|| found.map(|found| found.reason.as_str()).unwrap_or_default())
+    let is_false = cluster_state.has_false_node(name_of(claim));
+    (goes && !by_ec2 && !is_false).then(|| found.map(|found| found.reason.as_str()).unwrap_or_default())
 }
 
 fn is_marked(claim: &NodeClaim) -> bool {
@@ -128,8 +138,11 @@ fn is_closed(cluster_state: &ClusterState, claim: &NodeClaim) -> bool {
     node.is_some_and(|node| node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE))
 }
 
-/// Reports whether a node counts against a budget, for any reason.
+/// Reports whether a node counts against a budget, for any reason. A node that writes false objects may look disrupted.
 fn is_disturbed(cluster_state: &ClusterState, claim: &NodeClaim) -> bool {
+    if cluster_state.has_false_node(name_of(claim)) {
+        return false;
+    }
     let node = instance(cluster_state, claim).and_then(|instance| cluster_state.nodes.get(&instance.id));
     let off = node.is_some_and(|node| {
         let interrupted = node.condition(condition::INTERRUPTED).is_some_and(|found| found.status == condition::TRUE);
