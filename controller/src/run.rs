@@ -22,7 +22,7 @@ use kube::api::ObjectMeta;
 use kube::{Client, Config};
 use planner::CapacityType;
 use serde::de::DeserializeOwned;
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
@@ -42,6 +42,7 @@ use crate::metrics;
 use crate::metrics::collector::{CatalogueSource, ClusterMetrics};
 use crate::metrics::gauge_set::{GaugeSet, Sample};
 use crate::metrics::node_conditions::NodeConditionMetrics;
+use crate::provision::batcher::{PlanTrigger, discard_triggers};
 use crate::provision::{Provisioner, Rules};
 use crate::reconcile::Reconciler;
 use crate::reconcile::disruption::Disruptor;
@@ -77,7 +78,7 @@ pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
     let cloud = rate_limits::limited(lease::led(Arc::new(aws), leading.clone()), Arc::clone(&metrics));
 
     let (notes, outgoing) = EventRecorder::new();
-    let (plan, triggers) = unbounded_channel();
+    let (plan, mut triggers) = unbounded_channel();
     let cluster = Cluster::with_max_view_age(plan, notes, settings.max_view_age);
     cluster.change(|index| {
         index.permissions = settings.permissions;
@@ -91,7 +92,7 @@ pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
     watch_all(&clients.general, &cluster, settings.gates, &mut tasks);
     tasks.spawn(events::send(clients.general.clone(), outgoing).instrument(span::task("events")));
 
-    let lease = lead(&settings, &config, &leading, &mut tasks).await?;
+    let lease = lead(&settings, &config, &leading, &mut tasks, &mut triggers).await?;
     let offerings = Arc::new(offerings(&settings, &config, &clients.general, Arc::clone(&cloud)).await?);
     known_market.get_or_init(|| Arc::clone(&offerings));
     tasks.spawn(Arc::clone(&offerings).refresh_for_ever(Arc::clone(&cluster)).instrument(span::task("instance types")));
@@ -289,6 +290,7 @@ async fn lead(
     config: &Config,
     leading: &Leading,
     tasks: &mut JoinSet<()>,
+    triggers: &mut UnboundedReceiver<PlanTrigger>,
 ) -> anyhow::Result<Option<Keeper>> {
     let mut lease = None;
     if let Some(name) = settings.lease.clone() {
@@ -300,6 +302,7 @@ async fn lead(
         tokio::select! {
             acquired = keeper.acquired() => acquired.context("the thread of the lease ended")?,
             panic = panics::of_any(tasks) => anyhow::bail!("a task of the controller ended: {panic}"),
+            () = discard_triggers(triggers) => anyhow::bail!("the watches of the controller ended"),
         }
         lease = Some(keeper);
     }
@@ -480,10 +483,9 @@ async fn serve_debug(settings: &Settings, cluster: &Arc<Cluster>, tasks: &mut Jo
 #[cfg(test)]
 mod tests {
     use kube::{Client, Config};
-    use tokio::sync::mpsc::unbounded_channel;
     use tokio::task::JoinSet;
 
-    use super::{Cluster, Gates, watch_all};
+    use super::{Cluster, Gates, unbounded_channel, watch_all};
     use crate::write::events::EventRecorder;
 
     /// A closed gate excludes its kind from plans: the planner reads no object of that kind.

@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
 /// Interval after which pending pods and disruption candidates are planned again, even without a change.
@@ -46,6 +47,12 @@ pub enum PlanTrigger {
     /// End of a node's disruption: blocks by budgets or by relocated pods may be over. Also the departure of a pod from a node
     /// that is removed as soon as it is not needed.
     Freed,
+}
+
+/// Discards triggers as long as their sender exists. A replica that does not lead would collect them for days, and plans the whole
+/// cluster as soon as it leads.
+pub async fn discard_triggers(triggers: &mut UnboundedReceiver<PlanTrigger>) {
+    while triggers.recv().await.is_some() {}
 }
 
 /// Triggers of one window.
@@ -122,10 +129,28 @@ impl Batcher {
 
 #[cfg(test)]
 mod tests {
-    use super::{BatchWindow, Batcher, Duration, Instant};
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::{BatchWindow, Batcher, Duration, Instant, PlanTrigger, discard_triggers};
 
     fn batch() -> Batcher {
         Batcher::new(BatchWindow { idle: Duration::from_secs(1), max: Duration::from_secs(10) })
+    }
+
+    #[tokio::test]
+    async fn discard_triggers_keeps_none_until_it_is_cancelled() {
+        let (sender, mut triggers) = unbounded_channel();
+        (0..1_000).for_each(|_| sender.send(PlanTrigger::Again).unwrap());
+        // A poll of the channel may yield to other tasks after a part.
+        while !triggers.is_empty() {
+            tokio::select! {
+                biased;
+                () = discard_triggers(&mut triggers) => unreachable!("the sender exists"),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+        sender.send(PlanTrigger::Freed).unwrap();
+        assert_eq!(triggers.recv().await, Some(PlanTrigger::Freed));
     }
 
     #[test]
