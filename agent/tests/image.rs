@@ -130,12 +130,12 @@ fn verify_rejects_an_image_with_a_fault() {
         (
             &format!("cp {unit} /opt; sed -i /Protect/d {unit}"),
             &format!("cp /opt/kerf-agent.service {unit}"),
-            "may do more",
+            "exceeds the exposure level",
         ),
         (
             &format!("sed -i s/^Type=.*/Type=tripel/ {unit}"),
             &format!("cp /opt/kerf-agent.service {unit}"),
-            "finds fault",
+            "reports errors in a unit",
         ),
         ("systemctl disable kerf-agent", "systemctl enable kerf-agent", "kerf-agent.service is not enabled"),
         ("systemctl enable nodeadm-run", "systemctl disable nodeadm-run", "nodeadm is enabled too"),
@@ -153,5 +153,5 @@ fn verify_rejects_an_image_with_a_fault() {
     let (well, output) = script(&system, &["/opt/verify", "bootstrap"]);
     assert!(well, "{output}");
     let (well, output) = script(&system, &["/opt/verify", "observe"]);
-    assert!(!well && output.contains("does not say mode observe"), "{output}");
+    assert!(!well && output.contains("does not set mode observe"), "{output}");
 }

@@ -1,4 +1,4 @@
-# Amazon's EKS image of Amazon Linux 2023 with the Kerf agent in it. docs/ami.md tells how to use it.
+# AMI: Amazon's EKS image of Amazon Linux 2023 with the Kerf agent. Usage: docs/ami.md.
 
 packer {
   required_version = ">= 1.10.0"
@@ -12,13 +12,13 @@ packer {
 
 variable "region" {
   type        = string
-  description = "Where the image is built."
+  description = "AWS region of the build and of the AMI."
   default     = "us-west-2"
 }
 
 variable "kubernetes" {
   type        = string
-  description = "Minor version of the cluster, such as 1.36: Amazon makes an image for each."
+  description = "Kubernetes minor version of the cluster, such as 1.36. Amazon publishes one image for each."
   validation {
     condition     = can(regex("^1\\.[0-9]{2}$", var.kubernetes))
     error_message = "The variable kubernetes is a minor version, such as 1.36."
@@ -27,7 +27,7 @@ variable "kubernetes" {
 
 variable "architecture" {
   type        = string
-  description = "amd64 or arm64."
+  description = "CPU architecture: amd64 or arm64."
   default     = "amd64"
   validation {
     condition     = contains(["amd64", "arm64"], var.architecture)
@@ -37,7 +37,7 @@ variable "architecture" {
 
 variable "variant" {
   type        = string
-  description = "standard, or nvidia for machines with GPUs."
+  description = "Variant of Amazon's image: standard, or nvidia for instances with GPUs."
   default     = "standard"
   validation {
     condition     = contains(["standard", "nvidia"], var.variant)
@@ -47,7 +47,7 @@ variable "variant" {
 
 variable "mode" {
   type        = string
-  description = "Who configures the node: observe leaves it to EKS's nodeadm, bootstrap has the agent do it."
+  description = "Program that configures the node: EKS's nodeadm (observe) or the Kerf agent (bootstrap)."
   default     = "observe"
   validation {
     condition     = contains(["observe", "bootstrap"], var.mode)
@@ -57,83 +57,84 @@ variable "mode" {
 
 variable "agent" {
   type        = string
-  description = "The agent's program; if empty, what `make agent` (ARCH=arm64 for the other architecture) has built."
+  description = "Path of the agent's binary. Default: the output of `make agent`, or of `make agent ARCH=arm64` for arm64."
   default     = ""
 }
 
 variable "version" {
   type        = string
-  description = "What tells this image from the one before, part of its name; the time of the build if empty."
+  description = "Last part of the AMI name, which makes the name unique. Default: the time of the build."
   default     = ""
 }
 
 variable "source_owner" {
   type        = string
-  description = "Account of the image to begin with. Amazon's own accounts differ in China and GovCloud; `amazon` means all of them."
+  description = "Owner account of the source AMI. Amazon's accounts differ in China and GovCloud; `amazon` matches all of them."
   default     = "amazon"
 }
 
 variable "source_name" {
   type        = string
-  description = "Name of the image to begin with, with wildcards; Amazon's for the variables above if empty."
+  description = "Name of the source AMI, with wildcards. Default: the name of Amazon's image for the variables above."
   default     = ""
 }
 
 variable "source_ami" {
   type        = string
-  description = "Id of the image to begin with, for builds that can be repeated; the newest that matches if empty."
+  description = "ID of the source AMI, for reproducible builds. Default: the newest AMI that matches."
   default     = ""
   validation {
     condition     = can(regex("^(ami-[0-9a-f]{8,17})?$", var.source_ami))
-    error_message = "The variable source_ami is the id of an image, such as ami-0123456789abcdef0."
+    error_message = "The variable source_ami is an AMI ID, such as ami-0123456789abcdef0."
   }
 }
 
 variable "instance_type" {
   type        = string
-  description = "What it is built on; a small machine of the architecture if empty. The nvidia variant needs no GPU to build."
+  description = "EC2 instance type of the build. Default: a small type of the architecture. The nvidia variant needs no GPU for the build."
   default     = ""
 }
 
 variable "subnet_id" {
   type        = string
-  description = "Where it is built; the default network if empty."
+  description = "Subnet of the build instance. Default: the default VPC."
   default     = null
 }
 
 variable "share_with" {
   type        = list(string)
-  description = "Accounts that may launch the image."
+  description = "AWS accounts that may launch the AMI."
   default     = []
 }
 
 variable "kms_key_id" {
   type        = string
-  description = "Encrypts the image's disk with this key; as the account has it by default if empty."
+  description = "KMS key that encrypts the AMI's volume. Default: the account's default for EBS encryption."
   default     = null
 }
 
 variable "tags" {
   type        = map(string)
-  description = "Of the image and its snapshots, beside our own; for amiSelectorTerms."
+  description = "Additional tags of the AMI and its snapshots, for amiSelectorTerms."
   default     = {}
 }
 
+# Default: the address of the build instance and a temporary key pair. Set the keys for access through a tunnel.
 variable "ssh" {
   type        = map(string)
-  description = "How the machine is reached: by a key of the moment at its own address, unless a tunnel is in between. Keys: username, host, port, private_key_file, keypair_name."
+  description = "SSH access to the build instance. Keys: username, host, port, private_key_file, keypair_name."
   default     = {}
 }
 
 variable "manifest" {
   type        = string
-  description = "File that is told what was built."
+  description = "Path of the manifest file, which contains the AMI ID."
   default     = "packer-manifest.json"
 }
 
 variable "endpoint" {
   type        = string
-  description = "Another endpoint of EC2, such as that of a private network; AWS's own if empty."
+  description = "Custom endpoint of the EC2 API, such as that of a private network. Default: AWS's endpoint."
   default     = null
 }
 
@@ -173,7 +174,7 @@ source "amazon-ebs" "al2023" {
   kms_key_id          = var.kms_key_id
   imds_support        = "v2.0"
 
-  # With an id, the filter only confirms that the image is of the owner, the name and the architecture.
+  # With source_ami set, the filter only verifies the owner, the name and the architecture of the AMI.
   source_ami = var.source_ami == "" ? null : var.source_ami
   source_ami_filter {
     owners      = [var.source_owner]

@@ -1,5 +1,5 @@
-# A Bottlerocket image whose data volume already holds container images. Its snapshot is for blockDeviceMappings of a class, which goes on
-# using Amazon's image; or use the image as it is. docs/bottlerocket.md tells how.
+# AMI: Bottlerocket with container images on its data volume. Use the snapshot of the data volume in blockDeviceMappings of an EC2NodeClass
+# with Amazon's AMI, or use this AMI itself. Usage: docs/bottlerocket.md.
 
 packer {
   required_version = ">= 1.10.0"
@@ -13,13 +13,13 @@ packer {
 
 variable "region" {
   type        = string
-  description = "Where the image is built."
+  description = "AWS region of the build and of the AMI."
   default     = "us-west-2"
 }
 
 variable "kubernetes" {
   type        = string
-  description = "Minor version of the cluster, such as 1.36: Amazon makes an image for each."
+  description = "Kubernetes minor version of the cluster, such as 1.36. Amazon publishes one image for each."
   validation {
     condition     = can(regex("^1\\.[0-9]{2}$", var.kubernetes))
     error_message = "The variable kubernetes is a minor version, such as 1.36."
@@ -28,7 +28,7 @@ variable "kubernetes" {
 
 variable "architecture" {
   type        = string
-  description = "amd64 or arm64."
+  description = "CPU architecture: amd64 or arm64."
   default     = "amd64"
   validation {
     condition     = contains(["amd64", "arm64"], var.architecture)
@@ -38,7 +38,7 @@ variable "architecture" {
 
 variable "variant" {
   type        = string
-  description = "Bottlerocket's variant without the version: aws-k8s, aws-k8s-nvidia, aws-k8s-fips."
+  description = "Bottlerocket variant without the version: aws-k8s, aws-k8s-nvidia, aws-k8s-fips."
   default     = "aws-k8s"
   validation {
     condition     = contains(["aws-k8s", "aws-k8s-nvidia", "aws-k8s-fips"], var.variant)
@@ -48,7 +48,7 @@ variable "variant" {
 
 variable "images" {
   type        = list(string)
-  description = "Container images to fetch, by full name with tag or digest."
+  description = "Container images to pull, each by its full name with tag or digest."
   validation {
     condition     = length(var.images) > 0 && alltrue([for image in var.images : can(regex("^[A-Za-z0-9._:/@-]+$", image))])
     error_message = "The variable images lists at least one image, each by its full name: registry/repository:tag or @sha256:digest."
@@ -64,59 +64,60 @@ variable "registry_user" {
 
 variable "data_volume_size" {
   type        = number
-  description = "Size of the data volume in GiB; that of a node must not be smaller."
+  description = "Size of the data volume in GiB. The data volume of a node must not be smaller."
   default     = 20
 }
 
 variable "source_owner" {
   type        = string
-  description = "Account of the image to begin with. Amazon's own accounts differ in China and GovCloud; `amazon` means all of them."
+  description = "Owner account of the source AMI. Amazon's accounts differ in China and GovCloud; `amazon` matches all of them."
   default     = "amazon"
 }
 
 variable "source_ami" {
   type        = string
-  description = "Id of the image to begin with, for builds that can be repeated; the newest that matches if empty."
+  description = "ID of the source AMI, for reproducible builds. Default: the newest AMI that matches."
   default     = ""
   validation {
     condition     = can(regex("^(ami-[0-9a-f]{8,17})?$", var.source_ami))
-    error_message = "The variable source_ami is the id of an image, such as ami-0123456789abcdef0."
+    error_message = "The variable source_ami is an AMI ID, such as ami-0123456789abcdef0."
   }
 }
 
 variable "instance_type" {
   type        = string
-  description = "What it is built on; a small machine of the architecture if empty."
+  description = "EC2 instance type of the build. Default: a small type of the architecture."
   default     = ""
 }
 
 variable "subnet_id" {
   type        = string
-  description = "Where it is built; the default network if empty."
+  description = "Subnet of the build instance. Default: the default VPC."
   default     = null
 }
 
 variable "tags" {
   type        = map(string)
-  description = "Of the image and its snapshots, beside our own."
+  description = "Additional tags of the AMI and its snapshots."
   default     = {}
 }
 
+# Default: the address of the build instance and a temporary key pair. Set the keys for access through a tunnel.
 variable "ssh" {
   type        = map(string)
-  description = "How the admin container is reached: by a key of the moment at the machine's own address, unless a tunnel is in between. Keys: username, host, port, private_key_file, keypair_name."
+  description = "SSH access to the admin container. Keys: username, host, port, private_key_file, keypair_name."
   default     = {}
 }
 
 variable "manifest" {
   type        = string
-  description = "File that is told what was built."
+  description = "Path of the manifest file, which contains the AMI ID."
   default     = "packer-manifest.json"
 }
 
 variable "endpoint" {
   type        = string
-  description = "Another endpoint of EC2, such as that of a private network; AWS's own if empty."
+  description = "Custom endpoint of the EC2 API, such as that of a private network. Default: AWS's endpoint."
   default     = null
 }
 
@@ -148,13 +149,13 @@ source "amazon-ebs" "bottlerocket" {
   subnet_id           = var.subnet_id
   imds_support        = "v2.0"
 
-  # The admin container is how anybody gets in; it takes the machine's own key.
+  # SSH access needs the admin container, which accepts the key pair of the instance.
   user_data = <<-END
     [settings.host-containers.admin]
     enabled = true
   END
 
-  # With an id, the filter only confirms that the image is of the owner, the name and the architecture.
+  # With source_ami set, the filter only verifies the owner, the name and the architecture of the AMI.
   source_ami = var.source_ami == "" ? null : var.source_ami
   source_ami_filter {
     owners      = [var.source_owner]
@@ -177,7 +178,7 @@ source "amazon-ebs" "bottlerocket" {
   metadata_options {
     http_endpoint = "enabled"
     http_tokens   = "required"
-    # The admin container is a hop away.
+    # The admin container is one network hop away from IMDS.
     http_put_response_hop_limit = 2
   }
 

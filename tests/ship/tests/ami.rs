@@ -224,7 +224,7 @@ fn packer_build_creates_an_image_that_the_selectors_find() {
     let program = format!("agent={}", program("agent", "amd64").display());
     let variables = [&program, "mode=bootstrap", "version=1", r#"tags={team="nodes"}"#];
     let (moto, machine, Outcome { well, output }) = build(&images, boot, "packer/al2023", &variables);
-    assert!(well && output.contains("this machine may become an image, mode bootstrap"), "{output}");
+    assert!(well && output.contains("verify: all checks passed, mode bootstrap"), "{output}");
     let image = machine.image();
     let by_name = found(&moto, &[("name", "kerf-al2023-*")]);
     assert!(by_name.contains(&image) && by_name.contains("kerf-al2023-x86_64-standard-1.36-1"), "{by_name}");

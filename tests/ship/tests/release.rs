@@ -62,7 +62,7 @@ fn release_build_fails_when_part_tag_or_image_is_invalid() {
     let folder = tempfile::tempdir().unwrap();
     let rows = [
         ("chart", ("TAG", ""), "there is no part `chart`: known are charts, agent, cli and images"),
-        ("charts", ("TAG", "v0.0.9"), "TAG is `v0.0.9`, but Cargo.toml says"),
+        ("charts", ("TAG", "v0.0.9"), "TAG is `v0.0.9`, but the version in Cargo.toml is"),
         ("charts", ("IMAGE", "registry.example/kerf|x"), "which is no repository"),
         ("charts", ("IMAGE", "registry.example/kerf:1.0"), "without a tag"),
     ];
@@ -126,7 +126,7 @@ fn publish_fails_when_a_checksum_does_not_match() {
     let forge = Forge::new();
     fs::write(forge.made("kerf.bash"), "something else").unwrap();
     let Outcome { well, output } = forge.publish();
-    assert!(!well && output.contains("is not what its sums say"), "{output}");
+    assert!(!well && output.contains("does not match its checksums"), "{output}");
     fs::remove_file(forge.made("SHA256SUMS")).unwrap();
     let Outcome { well, output } = forge.publish();
     assert!(!well && output.contains("run `make release` first"), "{output}");
