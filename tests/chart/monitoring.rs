@@ -71,7 +71,7 @@ fn chart_notes_that_boards_need_cluster_state() -> Result<()> {
         let install = ["install", "karpenter", &chart, "--dry-run=client", "--namespace=kube-system"];
         let text = Helm::find(Version::Four)?.run(&[&install[..], &super::LEAST, given].concat())?;
         let (_, notes) = text.split_once("NOTES:").context("no notes")?;
-        ensure!(notes.contains("leaves out their metrics") == is_noted, "{given:?}: {notes}");
+        ensure!(notes.contains("disables their metrics") == is_noted, "{given:?}: {notes}");
     }
     Ok(())
 }

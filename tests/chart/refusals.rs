@@ -10,18 +10,18 @@ const ROWS: &[(&[&str], &[&str])] = &[
     (&["--set=settings.ignoreDRARequests=false"], &["settings.ignoreDRARequests is false", "set it to true"]),
     (&["--set=logOutputPaths={stdout,/var/log/kerf}"], &["\"/var/log/kerf\"", "standard output only"]),
     (&["--set=controller.metrics.port=8081"], &["are both 8081", "a port of its own"]),
-    (&["--set=settings.featureGates.drift=true"], &["settings.featureGates.drift is no feature gate", "nodeRepair"]),
+    (&["--set=settings.featureGates.drift=true"], &["settings.featureGates.drift is not a feature gate", "nodeRepair"]),
     (
         &["--set=controller.env[0].name=DISABLE_LEADER_ELECTION", "--set-string=controller.env[0].value=true"],
         &["DISABLE_LEADER_ELECTION for 2 replicas", "set replicas to 1"],
     ),
     (
         &["--set=controller.env[0].name=IGNORE_DRA_REQUESTS", "--set-string=controller.env[0].value=false"],
-        &["IGNORE_DRA_REQUESTS", "take it out"],
+        &["IGNORE_DRA_REQUESTS", "remove it"],
     ),
     (
         &["--set=controller.env[0].name=LEADER_ELECTION_NAME", "--set=controller.env[0].value=mine"],
-        &["controller.env sets LEADER_ELECTION_NAME", "take it out"],
+        &["controller.env sets LEADER_ELECTION_NAME", "remove it"],
     ),
     (
         &["--set=kerf.region=a", "--set=controller.env[0].name=AWS_REGION", "--set=controller.env[0].value=b"],

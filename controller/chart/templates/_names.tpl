@@ -1,5 +1,5 @@
 {{/*
-Names and labels are those of a release of the chart karpenter, so that its objects are taken over: selectors cannot be changed.
+Names and labels equal those of a release of the chart karpenter, so that an upgrade keeps its objects: selectors are immutable.
 */}}
 {{- define "kerf.name" -}}
 {{- .Values.nameOverride | default "karpenter" | trunc 63 | trimSuffix "-" -}}
@@ -20,7 +20,7 @@ app.kubernetes.io/name: {{ include "kerf.name" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
-{{/* Labels and annotations of an object: call it with `dict "root" $ "annotations" ...`. */}}
+{{/* Labels and annotations of an object. Argument: `dict "root" $ "annotations" ...`. */}}
 {{- define "kerf.metadata" -}}
 labels:
   helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}

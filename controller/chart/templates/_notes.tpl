@@ -1,14 +1,14 @@
 {{/*
-Values that have no effect, each as a sentence. The list of names is held against values.yaml by a test: a chart cannot read its own
+Values without effect, one sentence each. A test compares the list of names with values.yaml, because a chart cannot read its own
 values.yaml.
 */}}
 {{- define "kerf.notes" -}}
 {{- $image := .Values.controller.image -}}
 {{- if or $image.repository $image.tag $image.digest }}
-- controller.image ({{ $image.repository | default "without a repository" }}) names Karpenter's program and is left aside: kerf.image says where Kerf's is.
+- controller.image ({{ $image.repository | default "without a repository" }}) is Karpenter's image and is ignored: kerf.image is Kerf's.
 {{- end }}
 {{- if and .Values.settings.disableClusterStateObservability (or .Values.kerf.monitoring.prometheusRule.enabled .Values.kerf.monitoring.dashboards.enabled) }}
-- kerf.monitoring: most alerts and dashboards have no data, because settings.disableClusterStateObservability leaves out their metrics.
+- kerf.monitoring: most alerts and dashboards have no data, because settings.disableClusterStateObservability disables their metrics.
 {{- end }}
 {{- range $at, $names := dict
   "" (list "additionalAnnotations" "additionalClusterRoleRules" "additionalLabels" "affinity" "controller" "dnsConfig" "dnsPolicy" "extraVolumes" "fullnameOverride" "hostNetwork" "imagePullPolicy" "imagePullSecrets" "initContainers" "kerf" "logErrorOutputPaths" "logLevel" "logOutputPaths" "nameOverride" "nodeSelector" "podAnnotations" "podDisruptionBudget" "podLabels" "podSecurityContext" "priorityClassName" "replicas" "revisionHistoryLimit" "schedulerName" "service" "serviceAccount" "serviceMonitor" "settings" "strategy" "terminationGracePeriodSeconds" "tolerations" "topologySpreadConstraints")
@@ -17,7 +17,7 @@ values.yaml.
 }}
 {{- range $name, $_ := ternary $.Values (get $.Values $at) (eq $at "") }}
 {{- if not (has $name (append $names "global")) }}
-- {{ ternary $name (printf "%s.%s" $at $name) (eq $at "") }} is no value of this chart and has no effect: look for a typo, or take it out.
+- {{ ternary $name (printf "%s.%s" $at $name) (eq $at "") }} is not a value of this chart and has no effect: correct the name or remove it.
 {{- end }}
 {{- end }}
 {{- end }}

@@ -1,4 +1,4 @@
-{{/* The controller's environment: what is not said is left to its own defaults. */}}
+{{/* The controller's environment. The controller uses its own defaults for empty values. */}}
 {{- define "kerf.environment" -}}
 {{- $settings := .Values.settings -}}
 {{- $gates := list -}}
@@ -52,7 +52,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* nodeRepair is NodeRepair. */}}
+{{/* Converts nodeRepair to NodeRepair. */}}
 {{- define "kerf.gate" -}}
 {{ substr 0 1 . | upper }}{{ substr 1 -1 . }}
 {{- end -}}
@@ -73,7 +73,7 @@ runAsGroup: 65532
 {{- end }}
 {{- end -}}
 
-{{/* A term of pod affinity or spread without a selector means the controller's own pods. */}}
+{{/* Adds the controller's own labelSelector to a term of pod affinity or topology spread that has none. */}}
 {{- define "kerf.withSelector" -}}
 {{- $own := dict "labelSelector" (dict "matchLabels" (include "kerf.selector" .root | fromYaml)) -}}
 {{- $term := deepCopy .term -}}
