@@ -1,6 +1,6 @@
-"""Reads PromQL expressions, one a line, and says as JSON which metrics each selects and which labels it speaks of.
+"""Reads PromQL expressions, one per line, and prints the metrics and labels of each as JSON.
 
-Exits with 1 and the parser's complaint when one cannot be read. Part of tests/monitoring.rs.
+Exits with status 1 and the parser's error if an expression is invalid. Part of tests/monitoring.rs.
 """
 import json
 import sys
