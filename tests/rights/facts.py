@@ -1,4 +1,4 @@
-"""Says as JSON what roles, policies, queues and rules there are in the AWS at a URL: facts.py URL. Part of tests/contract/rights.rs."""
+"""Prints the roles, policies, queues and rules of the AWS API at a URL as JSON: facts.py URL. Part of tests/contract/rights.rs."""
 import json
 import sys
 
@@ -9,7 +9,7 @@ iam, sqs, events = (boto3.client(name, endpoint_url=url) for name in ("iam", "sq
 
 
 def read(document):
-    # moto keeps a document that a template gave as a text as the text of a text.
+    # moto encodes a policy document twice if the template has it as a string.
     while isinstance(document, str):
         document = json.loads(document)
     return document

@@ -1,9 +1,10 @@
-"""Says as JSON what parliament finds wrong with a policy: lint.py DOCUMENT. Part of tests/contract/rights.rs.
+"""Prints the findings of parliament for a policy as JSON: lint.py DOCUMENT. Part of tests/contract/rights.rs.
 
-It looks in each statement for every kind of resource that an action needs. These actions have theirs in several statements, with
-other conditions (launches), in public parameters, which have no account, or below a path of profiles, which it does not know.
+parliament expects in each statement every resource type that an action needs. Some actions have their resources in several statements
+with other conditions (launches), in public parameters, which have no account, or below a path of instance profiles, which parliament does
+not support.
 
-ARC knows load balancers as resources, and no EKS clusters; a condition names the cluster.
+parliament has load balancers as resources of ARC, but no EKS clusters. A condition names the cluster.
 """
 import json
 import sys

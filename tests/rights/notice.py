@@ -1,4 +1,4 @@
-"""Sends an event of EC2 or AWS Health to the bus of the AWS at a URL: notice.py URL SOURCE DETAIL-TYPE DETAIL."""
+"""Sends an event of EC2 or AWS Health to the event bus of the AWS API at a URL: notice.py URL SOURCE DETAIL-TYPE DETAIL."""
 import sys
 
 import boto3

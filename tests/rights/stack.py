@@ -1,7 +1,7 @@
-"""Makes a stack of our template in the AWS at a URL: stack.py URL TEMPLATE PARAMETER=VALUE... Part of tests/contract/rights.rs.
+"""Creates a stack of the template with the AWS API at a URL: stack.py URL TEMPLATE PARAMETER=VALUE... Part of tests/contract/rights.rs.
 
-moto 5.2.5 wants the document of a managed policy as an object, where CloudFormation takes a text as well: those texts are filled in
-here. Everything else goes to moto as it stands in the template.
+moto 5.2.5 requires the document of a managed policy as an object, while CloudFormation also accepts a string. This script substitutes these
+strings. moto receives everything else as in the template.
 """
 import json
 import re
@@ -15,7 +15,7 @@ url, template, *parameters = sys.argv[1:]
 given = dict(one.split("=", 1) for one in parameters)
 yaml.add_multi_constructor("", yaml_tag_constructor)
 with open(template, encoding="utf-8") as file:
-    # moto itself reads templates so, for its words are tags that no parser supports.
+    # As in moto: YAML parsers do not support the tags of CloudFormation.
     content = yaml.load(file, Loader=yaml.Loader)
 words = {
     "ClusterName": given["ClusterName"],

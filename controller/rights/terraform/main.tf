@@ -1,6 +1,6 @@
-# The rights of Kerf in AWS: the nodes' role, the controller's role with its policies and, if wanted, the queue of notices with its
-# rules. What rights there are stands in rights.tf, nodes.tf and the folder of policies, which `make bless` writes; docs/iam.md says what
-# each statement is for.
+# AWS permissions of Kerf: the node role, the controller role with its policies and, optionally, the SQS queue of notices with its
+# EventBridge rules. rights.tf, nodes.tf and the folder policies contain the permissions; `make bless` generates them. docs/iam.md explains
+# each statement.
 
 terraform {
   required_version = ">= 1.5"
@@ -111,7 +111,7 @@ resource "aws_iam_role" "controller" {
   lifecycle {
     precondition {
       condition     = var.identity != "IRSA" || var.oidc_provider != ""
-      error_message = "identity IRSA needs oidc_provider; aws eks describe-cluster tells it as identity.oidc.issuer."
+      error_message = "identity IRSA needs oidc_provider; aws eks describe-cluster returns it as identity.oidc.issuer."
     }
   }
 }

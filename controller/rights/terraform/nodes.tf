@@ -1,13 +1,13 @@
-# Written from crates/cloud/src/policy by `make bless`: which rights nodes may do without.
+# Generated from crates/cloud/src/policy by `make bless`: optional policies of the node role.
 
 variable "nodes_run_vpc_cni" {
-  description = "Gives nodes AmazonEKS_CNI_Policy; false when the VPC CNI has a role of its own, or another network is used."
+  description = "Attaches AmazonEKS_CNI_Policy to the node role; false when the VPC CNI has a role of its own, or another network is used."
   type        = bool
   default     = true
 }
 
 variable "session_manager" {
-  description = "Gives nodes AmazonSSMManagedInstanceCore; false to disable access through Session Manager."
+  description = "Attaches AmazonSSMManagedInstanceCore to the node role; false to disable access through Session Manager."
   type        = bool
   default     = true
 }

@@ -1,4 +1,4 @@
-# Written from crates/cloud/src/policy by `make bless`: what the module's roles and rules hold.
+# Generated from crates/cloud/src/policy by `make bless`: policies and event rules.
 
 locals {
   node_policies = compact([

@@ -3,24 +3,24 @@ variable "cluster_name" {
   type        = string
   validation {
     condition     = can(regex("^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$", var.cluster_name))
-    error_message = "cluster_name must be a name of EKS: up to 100 letters, digits, _ and -, a letter or digit first."
+    error_message = "cluster_name must be a valid EKS name: up to 100 letters, digits, _ and -, with a letter or digit first."
   }
 }
 
 variable "node_role_name" {
-  description = "Name of the nodes' role, as EC2NodeClass names it in spec.role; empty for KarpenterNodeRole-CLUSTER."
+  description = "Name of the node role, as in spec.role of an EC2NodeClass; empty for KarpenterNodeRole-CLUSTER."
   type        = string
   default     = ""
 }
 
 variable "controller_role_name" {
-  description = "Name of the controller's role; empty for KarpenterControllerRole-CLUSTER."
+  description = "Name of the controller role; empty for KarpenterControllerRole-CLUSTER."
   type        = string
   default     = ""
 }
 
 variable "identity" {
-  description = "How the controller's Pod becomes the role: PodIdentity (needs the EKS Pod Identity agent) or IRSA (an IAM OIDC provider)."
+  description = "Credentials of the controller's Pod: PodIdentity (needs the EKS Pod Identity agent) or IRSA (needs an IAM OIDC provider)."
   type        = string
   default     = "PodIdentity"
   validation {
@@ -48,25 +48,25 @@ variable "service_account" {
 }
 
 variable "cluster_resources" {
-  description = "Makes the access entry that lets nodes join and, with PodIdentity, the association; false when others make them."
+  description = "Creates the access entry of nodes and, with PodIdentity, the association; false if other tools create them."
   type        = bool
   default     = true
 }
 
 variable "interruption_queue" {
-  description = "Makes a queue named like the cluster, for INTERRUPTION_QUEUE. Agents hear spot notices without it."
+  description = "Creates a queue with the name of the cluster, for INTERRUPTION_QUEUE. Agents receive Spot notices without it."
   type        = bool
   default     = true
 }
 
 variable "zonal_shift" {
-  description = "Gives the controller the cluster's zonal shifts, for ENABLE_ZONAL_SHIFT."
+  description = "Lets the controller read the cluster's zonal shifts, for ENABLE_ZONAL_SHIFT."
   type        = bool
   default     = false
 }
 
 variable "tags" {
-  description = "Tags of everything that the module makes."
+  description = "Tags of all resources of this module."
   type        = map(string)
   default     = {}
 }

@@ -61,7 +61,7 @@ fn node_parameters() -> String {
     let one = |(policy, name, why): (&str, &str, &str)| {
         format!(
             "  {name}:\n    Type: String\n    Default: \"true\"\n    AllowedValues: [\"true\", \"false\"]\n    \
-             Description: Gives nodes {policy}; {why}.\n"
+             Description: Attaches {policy} to the node role; {why}.\n"
         )
     };
     optional().map(one).collect()
@@ -116,12 +116,12 @@ fn rule(rule: &Rule) -> String {
 fn node_variables() -> String {
     let one = |(policy, name, why): (&str, &str, &str)| {
         format!(
-            "\nvariable \"{}\" {{\n  description = \"Gives nodes {policy}; {why}.\"\n  type        = bool\n  \
-             default     = true\n}}\n",
+            "\nvariable \"{}\" {{\n  description = \"Attaches {policy} to the node role; {why}.\"\n  \
+             type        = bool\n  default     = true\n}}\n",
             snake(name)
         )
     };
-    let head = "# Written from crates/cloud/src/policy by `make bless`: which rights nodes may do without.\n";
+    let head = "# Generated from crates/cloud/src/policy by `make bless`: optional policies of the node role.\n";
     std::iter::once(head.to_owned()).chain(optional().map(one)).collect()
 }
 
@@ -138,7 +138,7 @@ fn snake(name: &str) -> String {
 
 fn locals() -> String {
     let mut text = String::from(
-        "# Written from crates/cloud/src/policy by `make bless`: what the module's roles and rules hold.\n\nlocals {\n  \
+        "# Generated from crates/cloud/src/policy by `make bless`: policies and event rules.\n\nlocals {\n  \
          node_policies = compact([\n",
     );
     for policy in NODE_POLICIES {
