@@ -1,18 +1,18 @@
-# The verbs of this project. Each first checks what it needs (tests/steps/prepare), then only calls programs.
-# Build caches live outside the checkout; nothing depends on their content.
+# Verbs (make targets) of this project. Each one first checks its requirements (tests/steps/prepare), then only calls programs.
+# Build caches are outside of the checkout. No result depends on their content.
 
 export KERF_CACHE ?= $(or $(HOME),$(error HOME is not set: set it, or set KERF_CACHE to a folder for builds))/.cache/kerf
-# One folder for each checkout: cargo compares times only, so a shared folder can pass off programs of another checkout as this one's.
+# One folder for each checkout: cargo compares only times, so with a shared folder it can use programs of another checkout.
 export CARGO_TARGET_DIR ?= $(KERF_CACHE)/target/$(subst /,-,$(CURDIR:/%=%))
 export AWS_EC2_METADATA_DISABLED = true
-# Steps read what other programs print.
+# Steps parse the output of other programs.
 export LC_ALL = C
-# Verbs build whole crates, so incremental state would only take disk.
+# Verbs build whole crates, so incremental state would only use disk.
 export CARGO_INCREMENTAL ?= 0
 
 RUN = tests/steps/run
 GO = tests/steps/go-program
-# Prerequisites are steps in an order: the first one checks the machine.
+# Prerequisites are ordered steps: the first one checks the machine.
 .NOTPARALLEL:
 
 .PHONY: help demo test bare e2e amis linters lint soak hostile crowd pace bench fidelity fuzz day pictures peers peers-live conformance bless controlplane agent node \
@@ -30,31 +30,32 @@ demo: prepare-demo ## Runs the whole demo on real components; KEEP=1 leaves it r
 	@KEEP="$(KEEP)" tests/demo/run
 	@tests/steps/prepare --done demo
 
-# The same code gives the same result; other cases by PROPTEST_RNG_SEED=N, more by PROPTEST_CASES=N.
+# The same code gives the same result. PROPTEST_RNG_SEED=N generates other cases, PROPTEST_CASES=N more cases.
 test: export PROPTEST_RNG_SEED ?= 1
 test: prepare-test ## Runs every test.
 	@tests/steps/test
 	@tests/steps/prepare --done test
 
-# What tests run beside our own programs.
+# Third-party programs of the tests.
 .PHONY: programs
 programs: controlplane moto helm linters
 	@$(RUN) suites-core "building Karpenter's end-to-end suites" "first time: 1 to 3 minutes" $(GO) tests/conformance/core
 	@$(RUN) karpenter-aws "building Karpenter with its AWS provider" "first time: 1 to 3 minutes" $(GO) tests/karpenter
 	@$(RUN) aemm "building the simulator of instance metadata" "first time: 10 s" $(GO) tests/aemm
 
-bare: prepare-bare ## Runs `make demo` and `make test` in a throwaway root without packages and caches; KINDS="disk tmpfs" of /tmp.
+bare: prepare-bare ## Runs `make demo` and `make test` in a temporary root without packages and caches; KINDS="disk tmpfs" of /tmp.
 	@tests/steps/bare $(KINDS)
 
+# An installation on real nodes, images by runc, machine images by Packer, a release, a switch of ten minutes, IAM by Terraform.
 e2e: RELEASE = 1
-e2e: prepare-e2e controlplane nodeparts agent images helm packer moto ## Runs the tests that are too slow for `make test`: an installation on real nodes, images by runc, machine images by Packer, a release, a switch of ten minutes, rights by Terraform.
+e2e: prepare-e2e controlplane nodeparts agent images helm packer moto ## Runs the tests that are too slow for `make test`.
 	@$(RUN) e2e-installation "an installation on real nodes, through a kill, a drain and an upgrade" "5 minutes; 5 to 9 more for the workspace when cold" \
 		cargo test --workspace --locked --test all -- --ignored --nocapture installation::
 	@$(RUN) e2e-release "images, machine images and a release" "2 to 4 minutes; 10 to 20 more for the command when cold" \
 		cargo test --workspace --locked --test all -- --ignored images:: ami:: release::
-	@KERF_SWITCH_SECONDS=600 $(RUN) e2e-switch "a switch from Karpenter and back within ten minutes" "14 minutes" \
+	@KERF_SWITCH_SECONDS=600 $(RUN) e2e-switch "a switch from Karpenter and back in ten minutes" "14 minutes" \
 		cargo test --workspace --locked --test all -- switch::
-	@$(RUN) e2e-terraform "rights by Terraform, where it and KERF_TERRAFORM_PLUGINS are set" "2 minutes" \
+	@$(RUN) e2e-terraform "IAM permissions by Terraform, if it and KERF_TERRAFORM_PLUGINS are available" "2 minutes" \
 		cargo test --workspace --locked --test all -- --ignored --nocapture terraform
 
 amis: prepare-amis agent packer moto ## Runs the tests of `make e2e` that need no EC2 SDK: machine images by Packer, the agent's images by runc.
@@ -65,50 +66,53 @@ amis: prepare-amis agent packer moto ## Runs the tests of `make e2e` that need n
 lint: prepare-lint ## Checks format, warnings, each crate alone, licences and sources.
 	@tests/steps/lint
 
-soak: prepare-soak ## Launches 2,000 claims under faults of every kind and 20 kills; SEED=N for other luck.
-	@KERF_SOAK_CLAIMS=2000 KERF_SOAK_KILLS=20 KERF_SOAK_SEED=$(or $(SEED),1) $(RUN) soak "2,000 claims, 20 kills" \
+soak: prepare-soak ## Launches 2,000 NodeClaims under faults of every kind and 20 kills; SEED=N sets the random seed.
+	@KERF_SOAK_CLAIMS=2000 KERF_SOAK_KILLS=20 KERF_SOAK_SEED=$(or $(SEED),1) $(RUN) soak "2,000 NodeClaims, 20 kills" \
 		"2 to 5 minutes, after the build" cargo test --workspace --locked --test all -- --nocapture soak::
 
-crowd: prepare-crowd controlplane ## Plans for 100,000 pods of 5,000 shapes that fit nowhere, in 512 MiB of memory.
+crowd: prepare-crowd controlplane ## Plans for 100,000 unschedulable pods of 5,000 shapes, in 512 MiB of memory.
 	@tests/steps/static controller
 	@KERF_CROWD_PODS=100000 KERF_CROWD_SHAPES=5000 KERF_CONTROLLER=$(KERF_CACHE)/controller/kerf-controller \
-		$(RUN) crowd "100,000 pods that fit nowhere" "6 minutes on 2 cores, after the build" \
+		$(RUN) crowd "100,000 unschedulable pods" "6 minutes on 2 cores, after the build" \
 		cargo test --workspace --locked --test all -- --nocapture crowd::
 
-hostile: prepare-hostile ## Simulates 500 clusters in which some nodes are controlled by an attacker; SEED=N for the first one.
+hostile: prepare-hostile ## Simulates 500 clusters in which an attacker controls some nodes; SEED=N sets the first random seed.
 	@KERF_HOSTILE_SEEDS=$(or $(SEEDS),500) KERF_HOSTILE_SEED=$(or $(SEED),1) $(RUN) hostile "500 clusters with hostile nodes" \
 		"20 minutes on 2 cores, after the build" cargo test --workspace --locked --test hostile -- --nocapture
 
-pace: prepare-pace ## Launches 1,000 claims on the wire at EC2's pace; needs a quiet machine.
-	@KERF_PACE_CLAIMS=$(or $(CLAIMS),1000) $(RUN) pace "1,000 launches at EC2's pace" \
+pace: prepare-pace ## Launches 1,000 NodeClaims over HTTP at EC2's rate limits; needs an idle machine.
+	@KERF_PACE_CLAIMS=$(or $(CLAIMS),1000) $(RUN) pace "1,000 launches at EC2's rate limits" \
 		"4 to 5 minutes, after the build" cargo test --workspace --locked --test all -- --nocapture pace::claims_are
 
 bench: prepare-bench ## Runs the planner's benchmarks.
 	cargo bench --locked -p planner --bench provisioning
 
 fidelity: prepare-fidelity ## Compares plans with the real kube-scheduler on 10,000 random clusters.
-	@KERF_FIDELITY_CLUSTERS=10000 $(RUN) fidelity "10,000 clusters before kube-scheduler" "5 to 10 minutes" \
+	@KERF_FIDELITY_CLUSTERS=10000 $(RUN) fidelity "10,000 clusters, compared with kube-scheduler" "5 to 10 minutes" \
 		cargo test --release --locked -p peers --test all -- --nocapture oracle::
 
-fuzz: prepare-fuzz ## Fuzzes the readers of the agent, the controller and the command, each target for SECONDS (600); TARGETS="journal ..." for some of them.
+fuzz: prepare-fuzz ## Fuzzes the parsers of agent, controller and CLI, SECONDS (600) per target; TARGETS="journal ..." selects targets.
 	@tests/steps/fuzz $(or $(SECONDS),600) $(TARGETS)
 
-day: prepare-day ## Simulates a day with two replicas and 1,000 faults, validates every step, and compares its cost with the hourly lower bound; SEED=N for other luck.
+# Uses two replicas, validates every step, and calculates an hourly lower bound of the cost.
+day: prepare-day ## Simulates a day with 1,000 faults and compares its cost with a lower bound; SEED=N sets the random seed.
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
 	@$(CARGO_TARGET_DIR)/release/peers day $(or $(SEED),1)
 
-pictures: prepare-pictures ## Simulates the day without faults and draws it into docs/pictures.
+pictures: prepare-pictures ## Simulates the day without faults and writes its charts to docs/pictures.
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
 	@$(CARGO_TARGET_DIR)/release/peers pictures
 
-peers: prepare-peers controlplane agent ## Compares planner and agent with their peers and a lower bound; writes docs/performance.md. Needs a quiet machine.
+# Writes docs/performance.md.
+peers: prepare-peers controlplane agent ## Compares planner and agent with peers and a lower bound; needs an idle machine.
 	@$(RUN) nth "building the agent's peer" "first time: 1 to 3 minutes" $(GO) tests/peers/nth
 	@$(RUN) workspace "building the workspace" "first time: 5 to 9 minutes" cargo build --workspace --locked
 	@KERF_AGENT=$(KERF_CACHE)/agent/kerf-agent $(CARGO_TARGET_DIR)/debug/agent-benchmark
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
 	@$(CARGO_TARGET_DIR)/release/peers
 
-peers-live: prepare-peers-live controlplane ## Compares the controller with the real Karpenter, on kwok and on EC2, on the same control plane; needs a quiet machine for 90 minutes; SCENARIOS=wide for one.
+# On kwok and on EC2, on the same control plane. Needs an idle machine for 90 minutes.
+peers-live: prepare-peers-live controlplane ## Compares the controller with the real Karpenter; SCENARIOS=wide for one of them.
 	@$(RUN) karpenter "building Karpenter" "first time: 1 to 3 minutes" $(GO) tests/peers/live
 	@$(RUN) karpenter-aws "building Karpenter with its AWS provider" "first time: 1 to 3 minutes" $(GO) tests/karpenter
 	@$(RUN) workspace "building the workspace" "first time: 5 to 9 minutes" cargo build --workspace --locked
@@ -117,7 +121,8 @@ peers-live: prepare-peers-live controlplane ## Compares the controller with the 
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
 	@$(CARGO_TARGET_DIR)/release/peers live
 
-conformance: prepare-conformance controlplane agent ## Runs Karpenter's own suites; SUITES="core/regression", CASES=REGEX; KUBECONFIG and NODE_CLASS for a cluster of yours.
+# KUBECONFIG and NODE_CLASS select your own cluster.
+conformance: prepare-conformance controlplane agent ## Runs Karpenter's own suites; SUITES="core/regression", CASES=REGEX.
 	@$(RUN) suites-core "building the suites of Karpenter" "first time: 1 to 3 minutes" $(GO) tests/conformance/core
 	@$(RUN) suites-provider "building the suites of its AWS provider" "first time: 2 to 5 minutes" $(GO) tests/conformance/provider
 	@$(RUN) workspace "building the workspace" "first time: 5 to 9 minutes" cargo build --workspace --locked
@@ -125,7 +130,7 @@ conformance: prepare-conformance controlplane agent ## Runs Karpenter's own suit
 		$(if $(CLUSTERS),--clusters $(CLUSTERS)) $(if $(NODE_CLASS),--kubeconfig '$(KUBECONFIG)' --node-class '$(NODE_CLASS)') \
 		$(if $(NODE_POOL),--node-pool '$(NODE_POOL)')
 
-bless: prepare-bless ## Writes generated files and transcripts anew; review the difference.
+bless: prepare-bless ## Regenerates generated files and transcripts; review the difference.
 	BLESS=1 cargo test --workspace --locked --test all -- generated policy:: transcripts:: how_to:: rights_of_control_planes
 	BLESS=1 cargo test --workspace --locked --test generated --test scenarios
 
@@ -136,7 +141,7 @@ controlplane: prepare-controlplane ## Builds the real Kubernetes control plane o
 agent: prepare-agent ## Builds the agent as one static program; ARCH=arm64 for the other architecture.
 	@tests/steps/agent $(ARCH)
 
-node: prepare-node controlplane nodeparts ## Boots a real node: systemd, containerd, runc and kubelet under our own units.
+node: prepare-node controlplane nodeparts ## Boots a real node: systemd, containerd, runc and kubelet with Kerf's units.
 	@$(RUN) workspace "building the workspace" "first time: 5 to 9 minutes" cargo build --workspace --locked
 	@$(RUN) node "a real node from CreateFleet to power off" "2 minutes, after the build" \
 		cargo test --workspace --locked --test all -- --ignored --nocapture node::
@@ -148,7 +153,7 @@ nodeparts: prepare-nodeparts ## Builds the real containerd and kubelet once into
 moto: prepare-moto ## Installs moto, the independent emulation of EC2's wire format, into the cache.
 	@$(RUN) moto "installing moto" "first time: 1 minute" tests/steps/python-programs tests/moto/requirements.txt $(KERF_CACHE)/moto
 
-linters: prepare-linters ## Installs the linters of rights and boards, and builds Prometheus' promtool unless this machine has one.
+linters: prepare-linters ## Installs the linters of IAM policies and dashboards; builds promtool if it is missing.
 	@$(RUN) linters "installing linters" "first time: 1 minute" tests/steps/python-programs tests/linters/requirements.txt $(KERF_CACHE)/linters
 	@command -v promtool >/dev/null || GOFLAGS=-tags=remove_all_sd $(RUN) promtool "building promtool" "first time: 1 to 3 minutes" $(GO) tests/promtool
 
@@ -159,16 +164,16 @@ helm: prepare-helm ## Builds Helm 3 and Helm 4, which render the chart, once int
 images: prepare-images ## Builds container images with their bills of materials; RELEASE=1 the controller's for arm64 too.
 	@images/all $(if $(RELEASE),arm64)
 
-release: prepare-release ## Makes everything that a release hands out, with sums; PARTS="charts agent cli images" for some of it (docs/release.md).
+release: prepare-release ## Builds the artifacts of a release, with checksums; PARTS="charts agent cli images" (docs/release.md).
 	@images/release/build $(KERF_CACHE)/release $(PARTS)
 
-verify-release: prepare-verify-release ## Verifies what `make release` made; SUMS=SHA256 of its SHA256SUMS.
+verify-release: prepare-verify-release ## Verifies the output of `make release`; SUMS=SHA256 of its SHA256SUMS.
 	@images/release/verify $(KERF_CACHE)/release
 
 advisories: prepare-advisories ## Searches the lock files for known vulnerabilities; needs the network.
 	@tests/steps/advisories
 
-publish: prepare-publish ## Uploads what `make release` made to the forge, as a draft, by gh.
+publish: prepare-publish ## Uploads the output of `make release` to GitHub as a draft, with gh.
 	@images/release/publish $(KERF_CACHE)/release
 
 packer: prepare-packer ## Builds Packer and its plugin from Go modules, once into the cache.

@@ -1,6 +1,6 @@
-"""Runs long steps of a verb and shows their progress: what they do, how long they took last time, how far they are.
+"""Runs long steps of a verb and shows their progress: current work, duration of the last run, share of completed work.
 
-Output of a step goes to its log file. A terminal shows one status line; elsewhere a line appears every half minute.
+The output of a step goes to its log file. A terminal shows one status line; other outputs get a line every 30 seconds.
 """
 
 import json
@@ -14,19 +14,19 @@ import threading
 import time
 from pathlib import Path
 
-# A step that is done within this time prints nothing.
+# A step that ends within this time prints nothing.
 SILENT_SECONDS = 1.0
 TERMINAL_INTERVAL = 0.5
 LOG_INTERVAL = 30.0
 CARGO_WIDTH = "100"
-# How much of the log a failed step prints.
+# Lines of the log that a failed step prints.
 TAIL_LINES = 40
-# How long an interrupted step may take to stop its own processes.
+# Maximum time for an interrupted step to stop its own processes.
 STOP_SECONDS = 30
 
 CACHE = Path(os.environ.get("KERF_CACHE") or Path.home() / ".cache" / "kerf")
 
-# A registry, the text that its client prints when it is not reached.
+# A registry, and the text that its client prints when the registry is unreachable.
 UNREACHABLE = [
     ("crates", r"failed to (?:download|fetch|query|get) .*|spurious network error|download of config\.json failed|unable to update registry"),
     ("Go modules", r"(?:dial tcp|Get \"https?://[^\"]+\"): .*|proxy\.[a-z.]+: .*no such host|module lookup disabled|connect: connection refused"),
@@ -35,7 +35,7 @@ UNREACHABLE = [
     ("Rust toolchains", r"could not download file from|error: component download failed"),
 ]
 
-# Lines from which the amount of work is known: cargo's own progress bar, the list of Go packages, the list of tests.
+# Lines that contain the amount of work: cargo's progress bar, the list of Go packages, the list of tests.
 CARGO_BAR = re.compile(r"Building \[[=> ]*\] (\d+)/(\d+)(?:: (.*))?")
 GO_TOTAL = re.compile(r"^packages to compile: (\d+)$")
 GO_PACKAGE = re.compile(r"^[a-z0-9][\w.-]*(?:/[\w.~-]+)*$")
@@ -90,7 +90,7 @@ def duration(seconds):
 
 
 class Step:
-    """One long step: its log, what is known of earlier runs, and its child process while it runs."""
+    """One long step: its log, the duration of its last run, and its child process."""
 
     def __init__(self, name, title, usual):
         self.title = title
@@ -180,7 +180,7 @@ class Display:
         self.announced = False
 
     def update(self):
-        """Prints what is due: nothing within the first second, then the title, then the status again and again."""
+        """Prints what is due: nothing within the first second, then the title, then the status at each interval."""
         elapsed = time.monotonic() - self.start
         if elapsed < SILENT_SECONDS:
             return
@@ -211,7 +211,7 @@ class Display:
 
 
 def run_together(title, work, on_line=lambda line: None, environment=None):
-    """Runs steps at the same time, each given with its command, and returns the status of the verb.
+    """Runs steps in parallel, each with its command, and returns the status of the verb.
 
     The first failure stops the others. Ctrl-C reaches the steps themselves, as processes of the terminal's group; they have
     some time to stop their own processes.

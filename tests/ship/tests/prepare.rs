@@ -256,7 +256,7 @@ fn prepare_removes_builds_of_other_checkouts_after_two_weeks() {
 fn prepare_names_a_cache_that_cannot_be_written() {
     // A file in the place of the folder stops root as well.
     let machine = Machine::complete().with_file("cache/target", "");
-    assert_refused(&machine, "demo", "cache/target/this cannot be written, builds are kept there: set KERF_CACHE");
+    assert_refused(&machine, "demo", "cache/target/this is not writable, builds are stored there: set KERF_CACHE");
 }
 
 #[test]
