@@ -75,21 +75,28 @@ fn crate_folder(name: &str) -> PathBuf {
 
 /// Returns every Rust source below the workspace, without build output.
 fn sources() -> Vec<PathBuf> {
+    let found = files_below(&["agent", "controller", "crates", "tests", "cli"]);
+    let sources: Vec<PathBuf> =
+        found.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs")).collect();
+    assert!(sources.len() > 20, "the walk lost its way: only {} sources", sources.len());
+    sources
+}
+
+/// Returns all files in these folders of the repository and below, without build output, in order.
+fn files_below(folders: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut folders: Vec<PathBuf> =
-        ["agent", "controller", "crates", "tests", "cli"].iter().map(|name| root().join(name)).collect();
+    let mut folders: Vec<PathBuf> = folders.iter().map(|name| root().join(name)).collect();
     while let Some(folder) = folders.pop() {
-        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
         for path in entries.map(|entry| entry.expect("a readable folder").path()) {
-            if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            if !path.is_dir() {
                 found.push(path);
+            } else if path.file_name().is_some_and(|name| name != "target") {
+                folders.push(path);
             }
         }
     }
     found.sort();
-    assert!(found.len() > 20, "the walk lost its way: only {} sources", found.len());
     found
 }
 
@@ -501,6 +508,35 @@ fn texts_contain_no_banned_words() {
         for (word, count) in language::banned_words(&text) {
             counts.insert(format!("{subject} {word}"), count);
         }
+    }
+    expect_none("words that docs/style.md bans", &counts);
+}
+
+/// Folders with what users apply, install, build images from and run.
+const MANIFESTS: [&str; 9] = [
+    "examples",
+    "packer",
+    "images",
+    "systemd",
+    "controller/chart",
+    "controller/chart-crd",
+    "controller/monitoring",
+    "controller/rights",
+    "tests/steps",
+];
+
+/// Scripts, units, charts and manifests. The descriptions in CRDs are those of the API, and certificates are no text.
+#[test]
+fn manifests_and_scripts_contain_no_banned_words() {
+    let is_foreign = |path: &Path| {
+        let name = path.to_string_lossy();
+        name.contains("/crds/") || name.contains("/definitions/") || name.ends_with(".crt")
+    };
+    let mut counts = Counts::new();
+    let files = files_below(&MANIFESTS).into_iter().chain([root().join("Makefile")]);
+    for path in files.filter(|path| !is_foreign(path)) {
+        let found = language::banned_in_manifests(&read(&path)).into_iter();
+        counts.extend(found.map(|(word, count)| (format!("{} {word}", path.display()), count)));
     }
     expect_none("words that docs/style.md bans", &counts);
 }

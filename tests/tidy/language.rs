@@ -41,6 +41,8 @@ const BANNED_IN_TESTS: &[&str] = &[
     "lies", "life", "lives", "living", "obituary", "player", "referee", "room", "rooms", "said", "says", "scenes",
     "spoil", "spoilt", "story", "stories", "tell", "teller", "tells", "town", "twin", "twins", "wished", "world",
 ];
+/// Further words that must not occur in what users apply, install and run.
+const BANNED_IN_MANIFESTS: &[&str] = &["besides", "dear", "dearer", "said", "says", "story", "tell", "teller", "tells"];
 /// Identifiers with a banned part that test code may use: names of shipped code, and terms of EC2.
 const SHIPPED: &[&str] = &[
     "HALF_LIFE",
@@ -62,6 +64,15 @@ pub fn banned_words(text: &str) -> Counts {
         if BANNED.contains(&word.as_str()) {
             *counts.entry(word).or_default() += 1;
         }
+    }
+    counts
+}
+
+/// Counts banned words in a manifest or a script, by word.
+pub fn banned_in_manifests(text: &str) -> Counts {
+    let mut counts = banned_words(text);
+    for word in words(text).filter(|word| BANNED_IN_MANIFESTS.contains(&word.as_str())) {
+        *counts.entry(word).or_default() += 1;
     }
     counts
 }
