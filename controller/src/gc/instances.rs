@@ -89,13 +89,8 @@ pub async fn unused_templates(cluster: &Cluster, offerings: &Offerings, now: Tim
     }
 }
 
-/// Returns operations that delete orphaned instances, nodes and NodeClaims. `instances` are all instances with the tags of this
-/// cluster. `shifted` are the zones that zonal shifts exclude: EC2 may not list their instances, and terminates none.
-#[must_use]
-pub fn decide(index: &Index, instances: &[Instance], shifted: &BTreeSet<String>, now: Timestamp) -> Vec<Operation> {
-    operations(index, &orphans_of(index, instances, shifted, now), instances, shifted, now)
-}
-
+/// Returns the instances that belong to no NodeClaim of the index. `instances` are all instances with the tags of this cluster.
+/// `shifted` are the zones that zonal shifts exclude: EC2 may not list their instances, and terminates none.
 fn orphans_of<'i>(
     index: &Index,
     instances: &'i [Instance],

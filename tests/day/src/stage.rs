@@ -154,7 +154,7 @@ impl Stage {
         Candidate::new(Box::new(connect), name, identity).with_clock(of_replica(replica))
     }
 
-    /// Kills all processes at once. Their ends are not reported.
+    /// Kills all processes immediately. Their ends are not reported.
     pub fn kill_all(&mut self) {
         for process in self.replicas.iter_mut().filter_map(Option::take) {
             self.shared.acts().end(process.number);

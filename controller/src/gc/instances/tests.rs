@@ -5,11 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::condition;
 use cloud::Instance;
 use cloud::tags::LAUNCH_TOKEN_TAG;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::decide;
 use crate::fixture::{at, claim, condition as cond, merge, node, status, words};
 use crate::state::index::Index;
+use crate::write::writer::Operation;
+
+use super::{operations, orphans_of};
+
+/// Returns the operations when a live list has the NodeClaims of the index.
+fn decide(index: &Index, instances: &[Instance], shifted: &BTreeSet<String>, now: Timestamp) -> Vec<Operation> {
+    operations(index, &orphans_of(index, instances, shifted, now), instances, shifted, now)
+}
 
 fn index(claims: &[Value], nodes: &[Value]) -> Index {
     let mut index = Index::default();

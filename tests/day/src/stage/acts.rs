@@ -27,7 +27,7 @@ impl Acts {
         self.last.insert(process, now);
     }
 
-    /// Records the end of a process, whose lease another one may take at once.
+    /// Records the end of a process, whose lease another one may take immediately.
     pub fn end(&mut self, process: usize) {
         self.last.remove(&process);
         self.ended.insert(process);
