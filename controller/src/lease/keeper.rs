@@ -22,6 +22,15 @@ pub struct Keeper {
     released: oneshot::Receiver<()>,
 }
 
+/// Ends leadership when the work of the thread ends, also by a panic: the process then ends at once, not when the lease expires.
+struct EndOnDrop(Leading);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
 impl Keeper {
     /// Starts the thread, which extends and ends `leading`; see [`Candidate::new`] for `identity`.
     ///
@@ -43,6 +52,7 @@ impl Keeper {
         let (release, requested) = oneshot::channel();
         let (report_released, released) = oneshot::channel();
         let keep = async move {
+            let _ends = EndOnDrop(leading.clone());
             // The receivers are dropped only while the process ends.
             let acquired = || {
                 let _ = report_acquired.send(());
@@ -72,5 +82,26 @@ impl Keeper {
         if self.release.send(()).is_ok() {
             let _ = self.released.await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::{Candidate, Keeper, Leading, LeaseName};
+    use crate::lease::Connect;
+
+    #[tokio::test]
+    async fn keep_ends_leadership_when_it_panics() {
+        let leading = Leading::not_yet();
+        leading.extend(Instant::now() + Duration::from_secs(3_600));
+        let connect: Connect = Box::new(|| panic!("broken"));
+        let name = LeaseName { namespace: "kerf".to_owned(), name: "lease".to_owned() };
+        let (_keeper, keep) = Keeper::new(Candidate::new(connect, name, "a".to_owned()), leading.clone());
+        assert!(tokio::spawn(keep).await.is_err_and(|error| error.is_panic()));
+        assert!(!leading.is_held());
     }
 }
