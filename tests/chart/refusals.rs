@@ -31,7 +31,10 @@ const ROWS: &[(&[&str], &[&str])] = &[
     (&["--is-upgrade", "--api-versions=karpenter.sh/v1/NodePool"], &["no NodeUsages", "controller/chart-crd"]),
     (&["--set=settings.batchIdleDuration=soon"], &["settings.batchIdleDuration is \"soon\"", "write it like 10s"]),
     (&["--set=kerf.maxViewAge=soon"], &["kerf.maxViewAge is \"soon\"", "write it like 3m"]),
+    (&["--set=kerf.maxViewAge=2m"], &["kerf.maxViewAge is \"2m\"", "write 150s or more"]),
+    (&["--set=kerf.maxViewAge=2m29s999ms"], &["kerf.maxViewAge is \"2m29s999ms\"", "write 150s or more"]),
     (&["--set=settings.amiRefreshInterval=30s"], &["settings.amiRefreshInterval is \"30s\"", "1m or more"]),
+    (&["--set=settings.subnetRefreshInterval=0.5m"], &["settings.subnetRefreshInterval is \"0.5m\"", "1m or more"]),
     (
         &["--set=settings.clusterEndpoint=localhost"],
         &["settings.clusterEndpoint is \"localhost\"", "write it like https"],
@@ -66,6 +69,17 @@ fn chart_rejects_each_invalid_value_with_its_error() -> Result<()> {
                 ensure!(message.contains(part), "{version:?} says of {given:?}, without {part:?}:\n{message}");
             }
         }
+    }
+    Ok(())
+}
+
+/// Durations of several parts count as their sum.
+#[test]
+fn chart_accepts_durations_at_their_minimum() -> Result<()> {
+    let given = ["--set=kerf.maxViewAge=2m30s", "--set=settings.amiRefreshInterval=0.5m30s"];
+    for version in Version::ALL {
+        let objects = Helm::find(version)?.render(&Helm::chart("chart"), &[&super::LEAST[..], &given].concat())?;
+        super::object(&objects, "Deployment", "karpenter")?;
     }
     Ok(())
 }

@@ -42,13 +42,16 @@ Rejects unsupported and contradictory values, with an error that names the value
 {{- if not (regexMatch "^([0-9]+([.][0-9]+)?(ms|s|m|h))*$" $value) -}}
 {{- fail (printf "settings.%s is %q, which is not a duration: write it like 10s or 200ms" $name $value) -}}
 {{- end -}}
-{{- if and (hasSuffix "RefreshInterval" $name) (regexMatch "^([0-9.]+ms|[0-5]?[0-9]([.][0-9]+)?s)$" $value) -}}
+{{- if and (hasSuffix "RefreshInterval" $name) $value (lt (include "kerf.milliseconds" $value | float64) 60000.0) -}}
 {{- fail (printf "settings.%s is %q, but Kerf calls EC2 at most once per minute: write 1m or more" $name $value) -}}
 {{- end -}}
 {{- end -}}
 {{- $age := toString .Values.kerf.maxViewAge -}}
 {{- if not (regexMatch "^([0-9]+([.][0-9]+)?(ms|s|m|h))*$" $age) -}}
 {{- fail (printf "kerf.maxViewAge is %q, which is not a duration: write it like 3m" $age) -}}
+{{- end -}}
+{{- if and $age (lt (include "kerf.milliseconds" $age | float64) 150000.0) -}}
+{{- fail (printf "kerf.maxViewAge is %q, but a watch is confirmed only every two minutes: write 150s or more" $age) -}}
 {{- end -}}
 {{- $endpoint := tpl $settings.clusterEndpoint . -}}
 {{- if and $endpoint (not (regexMatch "^https?://[^/]+" $endpoint)) -}}
@@ -64,6 +67,17 @@ Rejects unsupported and contradictory values, with an error that names the value
 {{- if not (regexMatch "^(|sha256:[0-9a-f]{64})$" .Values.kerf.image.digest) -}}
 {{- fail (printf "kerf.image.digest is %q, which is not a digest: write sha256: and 64 hexadecimal digits, or leave it empty and set kerf.image.tag" .Values.kerf.image.digest) -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Converts a duration such as 1m30s into milliseconds. */}}
+{{- define "kerf.milliseconds" -}}
+{{- $units := dict "ms" 1.0 "s" 1000.0 "m" 60000.0 "h" 3600000.0 -}}
+{{- $sum := 0.0 -}}
+{{- range $part := regexFindAll "[0-9.]+(ms|s|m|h)" . -1 -}}
+{{- $unit := regexFind "[a-z]+" $part -}}
+{{- $sum = addf $sum (mulf (trimSuffix $unit $part | float64) (get $units $unit)) -}}
+{{- end -}}
+{{- $sum -}}
 {{- end -}}
 
 {{- define "kerf.refusals.environment" -}}
