@@ -1,6 +1,5 @@
 //! Runs of the controller with random faults: calls are slow, refused or never answered.
 
-use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,11 +9,10 @@ use std::time::Duration;
 use cloud::fake::FakeCloud;
 use cloud::guard::{Guard, Guarded};
 use cloud::{Cloud, CloudError, ErrorKind};
-use controller::capacity::offerings::Offerings;
-use controller::gc::instances;
+use controller::gc::instances::{self, GarbageCollection};
+use controller::gc::periodic::run_for_ever;
 use controller::settings::Gates;
-use controller::state::cluster::Cluster;
-use controller::write::writer::{Operation, Writer};
+use controller::write::writer::Operation;
 use http::{Request, Response, StatusCode};
 use jiff::Timestamp;
 use kube::client::Body;
@@ -104,11 +102,7 @@ pub async fn on(
         ControllerRun::awake(Place { cloud, server, client, clock, alive, gates: Gates::default() });
     classes::index(&controller_run.cluster);
     learn(informant, &controller_run.offerings).await;
-    controller_run.does(collect(
-        Arc::clone(&controller_run.cluster),
-        Arc::clone(&controller_run.offerings),
-        controller_run.writer.clone(),
-    ));
+    controller_run.does(run_for_ever(GarbageCollection::default(), controller_run.task_context()));
     controller_run.works();
     controller_run
 }
@@ -144,16 +138,4 @@ pub fn scenario(ec2: &FakeCloud, chance: &Chance) -> String {
 /// Makes the EC2NodeClass unresolved: nothing is launched for it until it is resolved again.
 pub fn unresolve(controller_run: &ControllerRun) {
     controller_run.offerings.forget("default");
-}
-
-/// Runs the gc of instances in a loop.
-async fn collect(cluster: Arc<Cluster>, offerings: Arc<Offerings>, writer: Writer) {
-    loop {
-        tokio::time::sleep(Duration::from_secs(10)).await;
-        let Ok(instances) = offerings.own_instances().await else { continue };
-        for step in cluster.read(|index| instances::decide(index, &instances, &BTreeSet::new(), cluster.now())) {
-            // A failed step is decided again in the next round.
-            let _ = writer.run(step).await;
-        }
-    }
 }
