@@ -6,6 +6,7 @@ mod consolidatable;
 mod deletion;
 mod gates;
 mod initialization;
+mod launched_labels;
 mod nominated_pods;
 pub mod reboot;
 mod registration;
@@ -158,6 +159,14 @@ pub fn not_terminated(claim: &NodeClaim, instance: &str) -> Event {
 /// Decides about one NodeClaim.
 #[must_use]
 pub fn decide(view: &NodeClaimView) -> NodeClaimDecision {
+    let mut decision = next_stage(view);
+    if !decision.released {
+        launched_labels::restore(view, &mut decision);
+    }
+    decision
+}
+
+fn next_stage(view: &NodeClaimView) -> NodeClaimDecision {
     if view.claim.metadata.deletion_timestamp.is_some() {
         return deletion::decide(view);
     }

@@ -27,7 +27,7 @@ use crate::state::span;
 /// Karpenter's default interval between equal events.
 const SILENCE: Duration = Duration::from_secs(120);
 /// Interval between equal events, for other reasons.
-const SILENCES: [(&str, Duration); 18] = [
+const SILENCES: [(&str, Duration); 19] = [
     (reason::NO_COMPATIBLE_INSTANCE_TYPES, Duration::from_secs(60)),
     (reason::UNCONSOLIDATABLE, A_WHILE),
     (reason::NODE_REPAIR_BLOCKED, A_WHILE),
@@ -36,6 +36,7 @@ const SILENCES: [(&str, Duration); 18] = [
     (reason::NODE_CLAIM_MISSING, A_WHILE),
     (reason::USAGE_IGNORED, A_WHILE),
     (reason::PROVIDER_ID_CONFLICT, A_WHILE),
+    (reason::LABELS_RESTORED, A_WHILE),
     (reason::REBALANCE_NOT_APPROVED, A_WHILE),
     (reason::INVALID_DO_NOT_DISRUPT_ANNOTATION, A_WHILE),
     (reason::INVALID_ANNOTATION, A_WHILE),

@@ -1,5 +1,6 @@
 //! Tests of the lifecycle of a NodeClaim, by decision.
 
+mod launched_labels;
 mod reboot;
 mod startup_taints;
 
@@ -18,7 +19,7 @@ use crate::fixture::{at, body, claim, condition as cond, merge, node, pod, pool,
 use crate::informer::interruption::{Notice, NoticeKind};
 use crate::reconcile::work::WorkItem;
 use crate::state::class_readiness::ClassReadiness;
-use crate::write::writer::Operation;
+use crate::write::writer::{Operation, Target};
 
 /// Returns the view of the NodeClaim this many seconds after its creation.
 const TERMINATION: &str = "karpenter.sh/nodeclaim-termination-timestamp";
@@ -66,7 +67,7 @@ fn launched() -> Value {
 fn patched(change: &Value, decision: &NodeClaimDecision) -> Node {
     let mut object = serde_json::to_value(node(change).as_ref()).unwrap();
     let patch = decision.steps.iter().find_map(|step| match step {
-        Operation::Patch(crate::write::writer::Target::Node(_), body) => Some(body),
+        Operation::Patch(Target::Node(_), body) => Some(body),
         _ => None,
     });
     merge(&mut object, patch.unwrap());

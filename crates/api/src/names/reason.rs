@@ -258,6 +258,8 @@ pub const TERMINATING_ON_INTERRUPTION: &str = "TerminatingOnInterruption";
 pub const MALFORMED_OBJECT: &str = "MalformedObject";
 /// Event on a Node: another Node registered for the instance of its provider id, so that this one has no effect.
 pub const PROVIDER_ID_CONFLICT: &str = "ProviderIDConflict";
+/// Event on a Node: it had other labels than its NodeClaim for what was launched, such as the zone.
+pub const LABELS_RESTORED: &str = "LabelsRestored";
 /// Event on a NodeClaim: the agent waits to be replaced, as its image asks for and its NodePool does not.
 pub const REBALANCE_NOT_APPROVED: &str = "RebalanceNotApproved";
 /// Event on any object: its reconcile panicked and is retried.
