@@ -12,6 +12,8 @@ mod check;
 mod crashes;
 #[path = "moves/failures.rs"]
 mod failures;
+#[path = "moves/false_labels.rs"]
+mod false_labels;
 #[path = "moves/interruptions.rs"]
 mod interruptions;
 #[path = "moves/objections.rs"]

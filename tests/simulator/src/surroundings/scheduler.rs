@@ -144,8 +144,8 @@ impl<'a> Candidate<'a> {
         share(self.used.cpu, self.allocatable.cpu) + share(self.used.memory, self.allocatable.memory)
     }
 
-    fn zone(&self) -> &'a str {
-        self.node.label(label::ZONE).unwrap_or_default()
+    fn zone(&self) -> Option<&'a str> {
+        self.node.label(label::ZONE)
     }
 }
 
@@ -169,7 +169,9 @@ fn choose(candidates: &[Candidate<'_>], pod: &Pod, expected: Option<usize>) -> O
     let zones = (!pod.spec.topology_spread_constraints.is_empty()).then(|| zones(candidates, pod));
     let least = zones.as_ref().and_then(|zones| zones.values().min().copied()).unwrap_or(0);
     let even = |candidate: &Candidate<'_>| {
-        zones.as_ref().is_none_or(|zones| zones.get(candidate.zone()).is_some_and(|it| *it <= least))
+        let is_least =
+            |zones: &BTreeMap<&str, usize>| candidate.zone().and_then(|zone| zones.get(zone)) == Some(&least);
+        zones.as_ref().is_none_or(is_least)
     };
     let fits = |candidate: &Candidate<'_>| candidate.fits(pod) && even(candidate);
     let fitting = candidates.iter().enumerate().filter(|(_, candidate)| fits(candidate));
@@ -179,11 +181,13 @@ fn choose(candidates: &[Candidate<'_>], pod: &Pod, expected: Option<usize>) -> O
     expected.filter(|position| fits(&candidates[*position])).or_else(emptiest)
 }
 
-/// Counts a workload's pods in each zone that has eligible nodes.
+/// Counts a workload's pods in each zone that has eligible nodes. A node without a zone label is in no zone.
 fn zones<'a>(candidates: &[Candidate<'a>], pod: &Pod) -> BTreeMap<&'a str, usize> {
     let mut zones: BTreeMap<&str, usize> = BTreeMap::new();
     for candidate in candidates.iter().filter(|candidate| suits(pod, candidate.node)) {
-        *zones.entry(candidate.zone()).or_default() += candidate.apps.get(app_of(pod)).copied().unwrap_or(0);
+        if let Some(zone) = candidate.zone() {
+            *zones.entry(zone).or_default() += candidate.apps.get(app_of(pod)).copied().unwrap_or(0);
+        }
     }
     zones
 }
