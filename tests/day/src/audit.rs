@@ -86,6 +86,8 @@ pub struct Audit {
     /// NodeClaims whose nodes Kerf disrupted at the last step.
     going: BTreeSet<String>,
     strays: BTreeMap<String, Moment>,
+    /// Last moment at which a false label made each pending pod wait.
+    misled: BTreeMap<String, Moment>,
     /// Moment since which pods are pending and no node is in flight.
     forgotten: Option<Moment>,
     /// Pods with lowered requests on nodes with pressure and enough free capacity for the original requests, with the start of
@@ -226,11 +228,20 @@ impl Audit {
         }
     }
 
+    /// Keeps the last moment at which a false label made each pending pod wait.
+    fn follow_misled(&mut self, cluster_state: &ClusterState) {
+        self.misled.retain(|name, _| cluster_state.pods.get(name).is_some_and(is_pending));
+        let misled = cluster_state.pods.iter().filter(|(_, pod)| is_pending(pod) && is_misled(cluster_state, pod));
+        self.misled.extend(misled.map(|(name, _)| (name.clone(), cluster_state.now)));
+    }
+
     /// Checks how long pods are pending, and how long they are pending while no node is in flight.
     fn waits(&mut self, cluster_state: &ClusterState) {
-        let waiting = cluster_state.pods.iter().filter(|(_, pod)| pod.node.is_none() && pod.ending.is_none());
-        let waiting = waiting.filter(|(_, pod)| !is_misled(cluster_state, pod));
-        let Some((name, since)) = waiting.map(|(name, pod)| (name, pod.created)).min_by_key(|(_, since)| *since) else {
+        self.follow_misled(cluster_state);
+        let pending = cluster_state.pods.iter().filter(|(_, pod)| is_pending(pod));
+        let since = |(name, pod): (_, &Running)| (name, self.misled.get(name).copied().unwrap_or(pod.created));
+        let waiting = pending.map(since).filter(|(_, since)| *since < cluster_state.now);
+        let Some((name, since)) = waiting.min_by_key(|(_, since)| *since) else {
             self.forgotten = None;
             return;
         };
@@ -253,6 +264,10 @@ fn is_pressed(cluster_state: &ClusterState, node: &str) -> bool {
     let stays = cluster_state.nodes.get(node).is_some_and(|node| !node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE));
     let now = timestamp(cluster_state.now);
     stays && cluster_state.reports.get(node).is_some_and(|it| it.usage.is_current(now) && it.usage.is_pressed())
+}
+
+fn is_pending(pod: &Running) -> bool {
+    pod.node.is_none() && pod.ending.is_none()
 }
 
 /// Reports whether the spread of a pod over zones counts a zone that only a false label has.

@@ -77,14 +77,14 @@ fn begun(record: &mut Record, reason: CommandReason, claim: &str, now: Moment) -
     position
 }
 
-/// Notes the replacements of a command. Commands that began together for the same reason differ in their replacements.
+/// Notes the replacements of a command. Commands that began together for the same reason differ in their replacements, and the
+/// NodeClaims of one command may be written at different moments, with a pause or another leader between them.
 fn with_replacements(record: &mut Record, position: usize, claim: &str, id: &str) -> usize {
     if record.moves[position].id == id {
         return position;
     }
     let Moved { reason, begun, .. } = record.moves[position];
-    let same = |moved: &Moved| moved.id == id && moved.begun == begun;
-    if let Some(other) = record.moves.iter().rposition(same) {
+    if let Some(other) = record.moves.iter().rposition(|moved| moved.id == id) {
         record.moves[position].claims.retain(|own| own != claim);
         record.moves[other].claims.push(claim.to_owned());
         return other;
@@ -111,7 +111,16 @@ fn check_saving(moved: &Moved, cluster_state: &ClusterState, audit: &mut Audit) 
     let honest = !moved.claims.iter().any(|claim| cluster_state.has_false_node(claim));
     let saves = honest && moved.reason == CommandReason::Underutilized && !moved.id.is_empty();
     audit.expect(!(dearer && whole && saves), cluster_state.now, || {
-        format!("a move to save money takes {after:?} for {before:?}: {}", moved.id)
+        let offering = |claim: &str| match cluster_state.instance_of(claim) {
+            Some(it) => {
+                format!("{claim} ({} {} in {} for {})", it.capacity_type.as_str(), it.kind.name, it.zone, it.price.0)
+            }
+            None => format!("{claim} (no instance)"),
+        };
+        let bought: Vec<String> = moved.id.split(',').map(offering).collect();
+        let removed: Vec<String> = moved.claims.iter().map(|claim| offering(claim)).collect();
+        let (bought, removed) = (bought.join(", "), removed.join(", "));
+        format!("a command to save money buys {bought} for {removed}")
     });
 }
 

@@ -303,12 +303,10 @@ impl Stage {
 /// some.
 fn wrong_count(process: &Process, ended: usize, caught: &BTreeMap<String, usize>, is_final: bool) -> Option<String> {
     let (fired, reported) = (process.weather.panics.fired(), ended + caught.values().sum::<usize>());
-    let holds = if is_final { reported == fired } else { reported <= fired };
+    let holds = if is_final { reported == fired.len() } else { reported <= fired.len() };
     let number = process.number;
     (!holds).then(|| {
-        format!(
-            "process {number}: {fired} panics were injected, and {reported} reported: {ended} ended tasks, {caught:?}"
-        )
+        format!("process {number}: panics in {fired:?}, and {reported} reported: {ended} ended tasks, {caught:?}")
     })
 }
 

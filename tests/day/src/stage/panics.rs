@@ -59,7 +59,8 @@ pub struct Panics(Mutex<State>);
 struct State {
     /// Targets, and true for those that stand for a real bug.
     armed: Vec<(Target, bool)>,
-    fired: usize,
+    /// Targets of the panics that have happened, without those that stand for bugs.
+    fired: Vec<Target>,
     last: Option<Moment>,
 }
 
@@ -98,9 +99,9 @@ impl Panics {
         );
     }
 
-    /// Returns the number of panics that have happened, without those that stand for bugs.
-    pub fn fired(&self) -> usize {
-        self.state().fired
+    /// Returns the targets of the panics that have happened, without those that stand for bugs.
+    pub fn fired(&self) -> Vec<Target> {
+        self.state().fired.clone()
     }
 
     /// Returns the moment of the last panic.
@@ -111,10 +112,10 @@ impl Panics {
     fn strike(&self, place: &'static str, now: Option<Moment>, mut is_target: impl FnMut(&mut Target) -> bool) {
         let mut state = self.state();
         let Some(position) = state.armed.iter_mut().position(|(target, _)| is_target(target)) else { return };
-        let (_, is_bug) = state.armed.remove(position);
+        let (target, is_bug) = state.armed.remove(position);
         state.last = now.or(state.last);
         if !is_bug {
-            state.fired += 1;
+            state.fired.push(target);
         }
         drop(state);
         // Without the message and the backtrace of a panic in the output of the simulation.
