@@ -237,7 +237,7 @@ impl Reconciler {
             return false;
         }
         let (pool, claim) = (view.claim.nodepool(), view.claim.metadata.name.as_deref().unwrap_or_default());
-        let size = self.cluster.read(|index| index.claims_of_pool(pool).count());
+        let size = self.cluster.read(|index| notice_limit::size(index.claims_of_pool(pool).map(AsRef::as_ref)));
         let permitted = self.notices.limit.permits(pool, claim, size, view.now);
         if !permitted {
             self.cluster.queue.add(WorkItem::Pool(pool.to_owned()));

@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use api::status::Conditioned;
+use api::{NodeClaim, condition};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 
@@ -21,12 +23,19 @@ pub const RECHECK: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub struct NoticeLimit(Mutex<BTreeMap<String, PoolNotices>>);
 
-/// Removals and held NodeClaims of one NodePool, each with a time.
+/// Removals and held NodeClaims of one NodePool, by name of the NodeClaim.
 #[derive(Debug, Default)]
 struct PoolNotices {
-    removed: BTreeMap<String, Timestamp>,
+    removed: BTreeMap<String, Removal>,
+    /// Time of the last check.
     held: BTreeMap<String, Timestamp>,
-    /// Number of NodeClaims at the first removal: replacements of held nodes must not raise the limit.
+}
+
+/// Removal of a NodeClaim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Removal {
+    at: Timestamp,
+    /// Number of initialized NodeClaims of the NodePool before the removal.
     size: usize,
 }
 
@@ -41,18 +50,16 @@ pub struct HeldNotices {
 
 impl NoticeLimit {
     /// Reports whether the NodeClaim of the NodePool may be removed now. A permitted removal counts, and remains permitted. The
-    /// NodePool has `size` NodeClaims.
+    /// NodePool has `size` initialized NodeClaims that are not being deleted: nodes that never came up must not raise the limit,
+    /// and neither must removed nodes beside their replacements.
     pub fn permits(&self, pool: &str, claim: &str, size: usize, now: Timestamp) -> bool {
         let mut all = self.0.lock();
         let notices = all.entry(pool.to_owned()).or_default();
         notices.forget_old(now);
-        if notices.removed.is_empty() {
-            notices.size = size;
-        }
-        let permitted = notices.removed.contains_key(claim) || notices.removed.len() < allowed(notices.size);
+        let permitted = notices.removed.contains_key(claim) || notices.removed.len() < allowed(notices.size(size));
         if permitted {
             notices.held.remove(claim);
-            notices.removed.entry(claim.to_owned()).or_insert(now);
+            notices.removed.entry(claim.to_owned()).or_insert(Removal { at: now, size });
         } else {
             notices.held.insert(claim.to_owned(), now);
         }
@@ -75,10 +82,22 @@ impl NoticeLimit {
 
 impl PoolNotices {
     fn forget_old(&mut self, now: Timestamp) {
-        let is_within = |time: &Timestamp, span| now.duration_since(*time) < span;
-        self.removed.retain(|_, time| is_within(time, WINDOW));
-        self.held.retain(|_, time| is_within(time, HELD));
+        self.removed.retain(|_, removal| now.duration_since(removal.at) < WINDOW);
+        self.held.retain(|_, checked| now.duration_since(*checked) < HELD);
     }
+
+    /// Returns the largest size of the NodePool in the window, from the size at each removal and the current one.
+    fn size(&self, current: usize) -> usize {
+        self.removed.values().map(|removal| removal.size).fold(current, usize::max)
+    }
+}
+
+/// Returns the number of initialized NodeClaims that are not being deleted. Only the controller writes the conditions of NodeClaims,
+/// so a node cannot raise the number.
+pub fn size<'c>(claims: impl Iterator<Item = &'c NodeClaim>) -> usize {
+    let stays =
+        |claim: &&NodeClaim| claim.metadata.deletion_timestamp.is_none() && claim.is_true(condition::INITIALIZED);
+    claims.filter(stays).count()
 }
 
 /// Returns the number of removals that a NodePool of this size is allowed in ten minutes.
@@ -88,8 +107,11 @@ fn allowed(size: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{HeldNotices, NoticeLimit};
-    use crate::fixture::at;
+    use api::condition;
+    use serde_json::json;
+
+    use super::{HeldNotices, NoticeLimit, size};
+    use crate::fixture::{at, claim, condition as cond};
 
     fn permitted(limit: &NoticeLimit, size: usize, now: i64) -> usize {
         (0..size).filter(|index| limit.permits("web", &format!("web-{index}"), size, at(now))).count()
@@ -111,6 +133,57 @@ mod tests {
         assert_eq!(permitted(&limit, 100, 0), 20);
         let next = (20..100).filter(|index| limit.permits("web", &format!("web-{index}"), 80, at(600))).count();
         assert_eq!(next, 16);
+    }
+
+    /// Rows: sizes of the NodePool after three removals from ten nodes, and the further removals that are permitted. Replacements
+    /// of the removed nodes do not make the NodePool larger.
+    #[test]
+    fn permits_a_fifth_of_the_current_size_when_a_nodepool_grows() {
+        for (size, further) in [(7, 0), (10, 0), (15, 0), (16, 1), (30, 3), (100, 17)] {
+            let limit = NoticeLimit::default();
+            assert_eq!(permitted(&limit, 10, 0), 3);
+            let new = (0..size).filter(|index| limit.permits("web", &format!("new-{index}"), size, at(300))).count();
+            assert_eq!(new, further, "{size}");
+        }
+    }
+
+    #[test]
+    fn permits_a_fifth_of_the_largest_size_when_a_nodepool_shrinks() {
+        let limit = NoticeLimit::default();
+        assert!(limit.permits("web", "web-0", 100, at(0)));
+        let after = |first: usize, size, now| {
+            (first..first + 100).filter(|index| limit.permits("web", &format!("web-{index}"), size, at(now))).count()
+        };
+        assert_eq!(after(1, 20, 599), 19, "the removals of ten minutes count against the size at that time");
+        assert_eq!(after(200, 20, 600), 0, "19 removals of a NodePool of 20 nodes");
+    }
+
+    /// One removal each minute. The size of the NodePool hours ago does not count, and no ten minutes have more removals than
+    /// permitted.
+    #[test]
+    fn permits_a_fifth_in_each_window_when_removals_never_stop() {
+        let limit = NoticeLimit::default();
+        let sizes = |minute: i64| if minute < 60 { 30 } else { 10 };
+        let times: Vec<i64> = (0..180)
+            .filter(|minute| limit.permits("web", &format!("web-{minute}"), sizes(*minute), at(minute * 60)))
+            .collect();
+        let in_window = |start: i64| times.iter().filter(|minute| (start..start + 10).contains(*minute)).count();
+        assert!((0..60).all(|start| in_window(start) <= 6), "{times:?}");
+        assert!((70..170).all(|start| in_window(start) == 3), "{times:?}");
+        assert_eq!(in_window(30), 6);
+    }
+
+    #[test]
+    fn size_counts_initialized_nodeclaims_that_stay() {
+        let conditions = |types: &[&str]| -> serde_json::Value {
+            let conditions: Vec<_> = types.iter().map(|type_| cond(type_, "True", 0)).collect();
+            json!({"status": {"conditions": conditions}})
+        };
+        let up = [condition::LAUNCHED, condition::REGISTERED, condition::INITIALIZED];
+        let mut deleting = conditions(&up);
+        deleting["metadata"] = json!({"deletionTimestamp": at(0).to_string(), "finalizers": ["other"]});
+        let claims = [conditions(&up), conditions(&up[..2]), conditions(&[]), deleting].map(|change| claim(&change));
+        assert_eq!(size(claims.iter().map(AsRef::as_ref)), 1);
     }
 
     #[test]
