@@ -24,6 +24,7 @@ use cloud::batcher::DescribeBatcher;
 use daemon::metric::Metrics;
 use drain::{ARRIVES, Drain, Millis, Reply};
 use futures::future::join_all;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -35,6 +36,7 @@ use crate::informer::interruption::{Notices, notice_limit};
 use crate::metrics::{self, counters};
 use crate::reconcile::disruption::Disruptor;
 use crate::reconcile::nodeclaim::{InstanceState, ReplacementResult};
+use crate::reconcile::nodepool::PoolMemory;
 use crate::reconcile::queue::QueueAction;
 use crate::reconcile::work::WorkItem;
 use crate::state::attempts::PoolVersion;
@@ -170,10 +172,35 @@ impl Reconciler {
         view.replacements = self.cluster.read(|index| self.cluster.replacements.health(index, name));
         view.launches = self.cluster.launches.lock().blocked(name);
         view.stale = self.cluster.view_ages.stale(view.now);
+        view.memory = self.remember(name, view.now);
         view.held_notices = self.notices.limit.held(name, view.now);
         self.writer.run_all(nodepool::decide(&view)).await?;
-        let recheck = view.held_notices.map(|_| QueueAction::After(notice_limit::RECHECK));
-        Ok(recheck.unwrap_or(QueueAction::Wait))
+        let has_removals = view.held_notices.is_some() || view.memory.notice_removals.is_some();
+        Ok(if has_removals { QueueAction::After(notice_limit::RECHECK) } else { QueueAction::Wait })
+    }
+
+    /// Returns what a restart must not forget about a NodePool.
+    fn remember(&self, pool: &str, now: Timestamp) -> PoolMemory {
+        let version = self.restore(pool, now);
+        PoolMemory {
+            notice_removals: self.notices.limit.stored(pool, now),
+            unusable_nodes: self.cluster.launches.lock().stored_startups(pool, &version),
+        }
+    }
+
+    /// Restores what an earlier process stored on a NodePool, and returns the version of the NodePool. Later calls change nothing.
+    fn restore(&self, pool: &str, now: Timestamp) -> PoolVersion {
+        let (version, memory) = self.cluster.read(|index| {
+            let memory = index.pools.get(pool).map(|pool| PoolMemory::of(pool)).unwrap_or_default();
+            (PoolVersion::from_index(index, pool), memory)
+        });
+        if let Some(removals) = memory.notice_removals {
+            self.notices.limit.restore(pool, &removals, now);
+        }
+        if let Some(nodes) = memory.unusable_nodes {
+            self.cluster.launches.lock().restore_startups(pool, &version, &nodes, now);
+        }
+        version
     }
 
     async fn claim(&self, name: &str) -> Result<QueueAction, WriteError> {
@@ -238,22 +265,26 @@ impl Reconciler {
         }
         let (pool, claim) = (view.claim.nodepool(), view.claim.metadata.name.as_deref().unwrap_or_default());
         let size = self.cluster.read(|index| notice_limit::size(index.claims_of_pool(pool).map(AsRef::as_ref)));
+        self.restore(pool, view.now);
         let permitted = self.notices.limit.permits(pool, claim, size, view.now);
-        if !permitted {
-            self.cluster.queue.add(WorkItem::Pool(pool.to_owned()));
-        }
+        self.cluster.queue.add(WorkItem::Pool(pool.to_owned()));
         !permitted
     }
 
     /// Records whether pods can use a node that came up, which decides about further launches in its NodePool.
     fn record_startup(&self, claim: &api::NodeClaim, failure: Option<&str>, initialized: bool) {
         let (pool, now) = (claim.nodepool(), self.cluster.now());
-        if let Some(cause) = failure {
-            let version = self.cluster.read(|index| PoolVersion::from_index(index, pool));
-            self.cluster.launches.lock().fail_startup(pool, version, cause, now);
-        } else if initialized {
-            self.cluster.launches.lock().succeed_startup(pool);
+        if failure.is_none() && !initialized {
+            return;
         }
+        let version = self.restore(pool, now);
+        let mut launches = self.cluster.launches.lock();
+        match failure {
+            Some(cause) => launches.fail_startup(pool, version, cause, now),
+            None => launches.succeed_startup(pool, version, now),
+        }
+        drop(launches);
+        self.cluster.queue.add(WorkItem::Pool(pool.to_owned()));
     }
 
     /// Records the result of a replacement, which decides about further commands.

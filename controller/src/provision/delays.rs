@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use planner::{Launch, Plan, PodVerdict, Purpose, Stage};
 use snapshot::{Delays, SnapshotResult};
 
+use crate::reconcile::nodepool::PoolMemory;
 use crate::state::attempts::PoolVersion;
 use crate::state::attempts::launches::{
     AttemptState, AttemptView, BlockedLaunches, LaunchAttempts, NodeUse, PodGroup, PodGroups,
@@ -34,6 +35,7 @@ pub fn delays(
     planned: &PlannedNodes,
     now: Timestamp,
 ) -> Delays {
+    restore_startups(index, attempts, now);
     attempts.update(&AttemptView {
         state: &|claim| state(index, planned, claim),
         needs: &|group, pods| needs(index, group, pods),
@@ -59,6 +61,16 @@ pub fn delays(
     }
     delays.static_pools = attempts.static_pools(now);
     delays
+}
+
+/// Restores the nodes that no pod could use, from the annotations that an earlier process wrote.
+fn restore_startups(index: &Index, attempts: &mut LaunchAttempts, now: Timestamp) {
+    for pool in index.pools.values() {
+        if let Some(stored) = PoolMemory::of(pool).unusable_nodes {
+            let name = pool.metadata.name.as_deref().unwrap_or_default();
+            attempts.restore_startups(name, &PoolVersion::from_index(index, name), &stored, now);
+        }
+    }
 }
 
 /// Returns the state of a launch by its NodeClaim and node.

@@ -1,6 +1,7 @@
 //! Status of NodePools: total resources, readiness of the EC2NodeClass, validation, the hash that detects drift, and DaemonSets
 //! that the agent's taint excludes from nodes.
 
+mod memory;
 mod view;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ use crate::state::view_ages::StaleKind;
 use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
 use crate::write::writer::{Operation, Target};
+pub use memory::PoolMemory;
 pub use view::view;
 
 /// Resources that the status always contains, zero or not.
@@ -48,6 +50,8 @@ pub struct NodePoolView {
     pub stale: Vec<StaleKind>,
     /// NodeClaims that the limit for unconfirmed notices keeps.
     pub held_notices: Option<HeldNotices>,
+    /// Facts that a restart must not forget.
+    pub memory: PoolMemory,
     /// Optional permissions of the controller.
     pub permissions: Permissions,
     /// Time of the reconcile.
@@ -86,6 +90,7 @@ pub fn decide(view: &NodePoolView) -> Vec<Operation> {
         let patch = patches::status(&view.pool.metadata, &view.pool.status, &pool.status);
         steps.push(Operation::PatchStatus(Target::Pool(name), patch));
     }
+    steps.extend(view.memory.patch(&view.pool));
     steps
 }
 

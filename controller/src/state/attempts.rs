@@ -63,6 +63,15 @@ impl PoolVersion {
     }
 }
 
+impl PoolVersion {
+    /// Returns a text that differs for different versions, also in another process.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let Self { pool, class, content } = self;
+        format!("{:016x}", api::hash::fnv1a(format!("{pool:?} {class:?} {content}").bytes()))
+    }
+}
+
 /// Returns a hash of the annotations about the agent and of the images: another image may have the agent.
 fn content(class: &EC2NodeClass) -> u64 {
     let annotations = class.metadata.annotations.as_ref();

@@ -9,6 +9,7 @@ use api::status::Conditioned;
 use api::{NodeClaim, condition};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 /// Time in which a removal counts.
 const WINDOW: SignedDuration = SignedDuration::from_mins(10);
@@ -16,6 +17,10 @@ const WINDOW: SignedDuration = SignedDuration::from_mins(10);
 const LEAST: usize = 3;
 /// Time after its last check in which a NodeClaim counts as held.
 const HELD: SignedDuration = SignedDuration::from_mins(2);
+/// Maximum number of removals that survive a restart, the newest ones: the annotations of an object have 256 KiB.
+const STORED: usize = 1000;
+/// Maximum difference between the clocks of two replicas.
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(1);
 /// Time until the next check of a held NodeClaim.
 pub const RECHECK: Duration = Duration::from_secs(30);
 
@@ -32,7 +37,7 @@ struct PoolNotices {
 }
 
 /// Removal of a NodeClaim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Removal {
     at: Timestamp,
     /// Number of initialized NodeClaims of the NodePool before the removal.
@@ -64,6 +69,32 @@ impl NoticeLimit {
             notices.held.insert(claim.to_owned(), now);
         }
         permitted
+    }
+
+    /// Adds the removals that [`Self::stored`] returned in an earlier process. Invalid text has no effect, and neither have times
+    /// that are not over yet.
+    pub fn restore(&self, pool: &str, stored: &str, now: Timestamp) {
+        let Ok(removed) = serde_json::from_str::<BTreeMap<String, Removal>>(stored) else { return };
+        let mut all = self.0.lock();
+        let notices = all.entry(pool.to_owned()).or_default();
+        for (claim, removal) in removed.into_iter().filter(|(_, removal)| removal.at.duration_since(now) <= CLOCK_SKEW)
+        {
+            notices.removed.entry(claim).or_insert(Removal { at: removal.at.min(now), ..removal });
+        }
+        notices.forget_old(now);
+    }
+
+    /// Returns the removals of the NodePool that still count, for [`Self::restore`].
+    #[must_use]
+    pub fn stored(&self, pool: &str, now: Timestamp) -> Option<String> {
+        let mut all = self.0.lock();
+        let notices = all.get_mut(pool)?;
+        notices.forget_old(now);
+        let mut removed: Vec<_> = notices.removed.iter().collect();
+        removed.sort_by_key(|(claim, removal)| (std::cmp::Reverse(removal.at), *claim));
+        removed.truncate(STORED);
+        let removed: BTreeMap<_, _> = removed.into_iter().collect();
+        (!removed.is_empty()).then(|| serde_json::to_string(&removed).ok()).flatten()
     }
 
     /// Returns the NodeClaims of the NodePool that the limit keeps, if there are any.
@@ -171,6 +202,52 @@ mod tests {
         assert!((0..60).all(|start| in_window(start) <= 6), "{times:?}");
         assert!((70..170).all(|start| in_window(start) == 3), "{times:?}");
         assert_eq!(in_window(30), 6);
+    }
+
+    /// Another process decides as the first one would have, whether it restores the removals once or at each decision.
+    #[test]
+    fn restore_continues_the_window_of_an_earlier_process() {
+        let first = NoticeLimit::default();
+        assert!((0..19).all(|index| first.permits("web", &format!("web-{index}"), 100, at(index))));
+        let stored = first.stored("web", at(300)).unwrap();
+        assert_eq!(first.stored("other", at(300)), None);
+        let next = NoticeLimit::default();
+        next.restore("web", &stored, at(300));
+        assert!(next.permits("web", "web-18", 81, at(300)), "a permission remains");
+        assert!(next.permits("web", "web-50", 81, at(300)));
+        next.restore("web", &stored, at(301));
+        assert!(!next.permits("web", "web-51", 81, at(301)));
+        assert!(next.permits("web", "web-51", 81, at(600)), "the first removal no longer counts");
+        next.restore("web", &stored, at(700));
+        assert_eq!(next.stored("web", at(700)).map(|text| text.matches("at").count()), Some(2));
+        assert_eq!(next.stored("web", at(1200)), None);
+    }
+
+    #[test]
+    fn restore_ignores_invalid_text_and_times_of_the_future() {
+        let removal = |time: i64| json!({"web-0": {"at": at(time).to_string(), "size": 1_000_000}}).to_string();
+        for (stored, expected) in [("{".to_owned(), 3), ("[1]".to_owned(), 3), (removal(3600), 3), (removal(-600), 3)] {
+            let limit = NoticeLimit::default();
+            limit.restore("web", &stored, at(0));
+            assert_eq!(permitted(&limit, 10, 0), expected, "{stored}");
+        }
+        let limit = NoticeLimit::default();
+        limit.restore("web", &removal(30), at(0));
+        assert_eq!(limit.stored("web", at(599)), Some(removal(0)), "the clock of another replica");
+        assert_eq!(limit.stored("web", at(600)), None);
+    }
+
+    #[test]
+    fn stored_has_a_bounded_size() {
+        let limit = NoticeLimit::default();
+        let name = |index| format!("{}-{index:05}", "n".repeat(57));
+        assert!((0..2000).all(|index| limit.permits("web", &name(index), 10_000, at(index / 10))));
+        let stored = limit.stored("web", at(200)).unwrap();
+        assert!(
+            stored.len() < 128 * 1024 && stored.contains(&name(1999)) && !stored.contains(&name(0)),
+            "{}",
+            stored.len()
+        );
     }
 
     #[test]

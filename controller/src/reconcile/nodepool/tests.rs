@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::{annotation, condition, hash, reason};
 use serde_json::{Value, json};
 
-use super::{NodePoolView, decide, is_renewed};
+use super::{NodePoolView, PoolMemory, decide, is_renewed};
 use crate::fixture::{at, body, claim, class, condition as cond, merge, node, pool, words, written};
 use crate::state::attempts::launches::BlockedLaunches;
 use crate::state::attempts::replacements::ReplacementHealth;
@@ -22,6 +22,7 @@ fn pool_view(change: &Value) -> NodePoolView {
         replacements: ReplacementHealth::Unknown,
         launches: None,
         held_notices: None,
+        memory: PoolMemory::default(),
         stale: Vec::new(),
         permissions: Permissions::default(),
         now: at(60),
@@ -58,6 +59,24 @@ fn decide_writes_nothing_when_the_status_is_current() {
     settled.status = serde_json::from_value(body(&steps)["status"].clone()).unwrap();
     let again = decide(&NodePoolView { pool: Arc::new(settled), ..pool_view(&json!({})) });
     assert!(again.is_empty(), "{:?}", words(&again));
+}
+
+/// The annotations are written once, and removed once they have no facts.
+#[test]
+fn decide_writes_what_a_restart_must_not_forget() {
+    let memory = PoolMemory { notice_removals: Some("{}".to_owned()), unusable_nodes: None };
+    let with = |change: &Value, memory: PoolMemory| {
+        let steps = decide(&NodePoolView { memory, ..pool_view(&merge_of(&hashed(), change)) });
+        assert_eq!(words(&steps)[0], "status of pool default");
+        if steps.len() > 1 { body(&steps[1..])["metadata"]["annotations"].clone() } else { Value::Null }
+    };
+    let written = json!({"metadata": {"annotations": {annotation::NOTICE_REMOVALS: "{}"}}});
+    assert_eq!(with(&json!({}), memory.clone()), json!({annotation::NOTICE_REMOVALS: "{}"}));
+    assert_eq!(with(&written, memory.clone()), Value::Null);
+    assert_eq!(PoolMemory::of(&pool(&written)), memory);
+    assert_eq!(with(&written, PoolMemory::default()), json!({annotation::NOTICE_REMOVALS: null}));
+    let other = PoolMemory { unusable_nodes: Some("3".to_owned()), ..memory };
+    assert_eq!(with(&written, other), json!({annotation::UNUSABLE_NODES: "3"}));
 }
 
 #[test]

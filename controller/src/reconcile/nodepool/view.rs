@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::NodePoolView;
+use super::{NodePoolView, PoolMemory};
 use crate::state::attempts::replacements::ReplacementHealth;
 use crate::state::index::Index;
 use crate::state::registration_health::RegistrationHealth;
@@ -26,6 +26,7 @@ pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<NodePoolView> {
         launches: None,
         stale: Vec::new(),
         held_notices: None,
+        memory: PoolMemory::default(),
         permissions: index.permissions,
         pool,
         now,

@@ -7,6 +7,8 @@
 //! A pod group is all pods of one controller, or the virtual pods of one CapacityBuffer. A static NodePool has one group for its
 //! missing nodes.
 
+mod unready;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -15,6 +17,7 @@ use planner::{LaunchPause, Millis};
 
 use super::{Backoff, PoolVersion};
 use crate::state::nominations::after;
+use unready::UnreadyNodes;
 
 /// Delay after nodes that took no pod.
 const UNUSED: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(10 * 60));
@@ -93,15 +96,6 @@ struct FailedLaunches {
     needed: Timestamp,
 }
 
-/// Nodes of one NodePool that came up and that no pod could use.
-#[derive(Clone, Debug)]
-struct UnreadyNodes {
-    version: PoolVersion,
-    count: u32,
-    last: Timestamp,
-    cause: String,
-}
-
 /// Pause that kept pods of a NodePool without a place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockedLaunches {
@@ -141,18 +135,6 @@ impl LaunchAttempts {
     pub fn begin(&mut self, claim: &str, pool: &str, groups: PodGroups, version: PoolVersion, now: Timestamp) {
         let attempt = OpenAttempt { pool: pool.to_owned(), groups, version, launched: now, up: None, failed: false };
         self.open.insert(claim.to_owned(), attempt);
-    }
-
-    /// Records a node of a NodePool that came up and that no pod could use in time.
-    pub fn fail_startup(&mut self, pool: &str, version: PoolVersion, cause: &str, now: Timestamp) {
-        let known = self.unready.remove(pool).filter(|known| known.version == version);
-        let count = known.map_or(0, |known| known.count).saturating_add(1);
-        self.unready.insert(pool.to_owned(), UnreadyNodes { version, count, last: now, cause: cause.to_owned() });
-    }
-
-    /// Records an initialized node of a NodePool.
-    pub fn succeed_startup(&mut self, pool: &str) {
-        self.unready.remove(pool);
     }
 
     /// Evaluates all open launches.
@@ -225,7 +207,9 @@ impl LaunchAttempts {
     /// Reports whether any launch is paused, so that pauses must be searched.
     #[must_use]
     pub fn has_pauses(&self) -> bool {
-        !self.failed.is_empty() || !self.unready.is_empty() || self.open.values().any(|attempt| attempt.up.is_some())
+        !self.failed.is_empty()
+            || self.unready.values().any(UnreadyNodes::is_failing)
+            || self.open.values().any(|attempt| attempt.up.is_some())
     }
 
     /// Reports whether whole NodePools are paused.

@@ -69,6 +69,12 @@ pub const REPLACES: &str = "kerf.sh/replaces";
 /// annotation is present while the disruption command is in progress. NodeClaims with the same list are removed together.
 pub const REPLACED_BY: &str = "kerf.sh/replaced-by";
 
+/// Annotation of a NodePool: removals in the last ten minutes that only agents' notices or failed status checks asked for, as JSON. The
+/// controller writes it, so that their limit survives a restart.
+pub const NOTICE_REMOVALS: &str = "kerf.sh/notice-removals";
+/// Annotation of a NodePool: nodes in a row that came up and that no pod could use, as JSON. The controller writes it, so that the
+/// pause of launches survives a restart.
+pub const UNUSABLE_NODES: &str = "kerf.sh/unusable-nodes";
 /// Annotation of a NodePool: cost of each node besides its price, in dollars per hour such as `0.01`, for agents and licenses.
 pub const NODE_FEE: &str = "kerf.sh/node-fee";
 /// Annotation of a NodePool: performance factors, separated by commas, such as `family=m8g:1.25,generation=7:1.1`; see

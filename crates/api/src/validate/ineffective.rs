@@ -63,7 +63,7 @@ const DOMAIN: &str = "kerf.sh/";
 const BEHIND: &str = "kerf.sh0";
 
 /// Our annotations, with the owners on which they are read. A test compares the keys with those of [`annotation`].
-const ANNOTATIONS: [(&str, &[KeyOwner]); 35] = {
+const ANNOTATIONS: [(&str, &[KeyOwner]); 37] = {
     use KeyOwner::{Claim, Class, Node, Overlay, Pod, Pool, PoolTemplate};
     [
         (annotation::ADOPTED_AT, &[Claim]),
@@ -81,6 +81,7 @@ const ANNOTATIONS: [(&str, &[KeyOwner]); 35] = {
         (annotation::INTERRUPTION_DEADLINE, &[Node]),
         (annotation::LAUNCH_TOKEN, &[Claim]),
         (annotation::NODE_FEE, &[Pool]),
+        (annotation::NOTICE_REMOVALS, &[Pool]),
         (annotation::ON_DEMAND_BASE, &[Pod]),
         (annotation::PACK_FLOOR, &[Pool]),
         (annotation::PACK_MARGIN, &[Pool]),
@@ -100,6 +101,7 @@ const ANNOTATIONS: [(&str, &[KeyOwner]); 35] = {
         (annotation::SURGE, &[Pod, Pool]),
         (annotation::SURGED, &[Pod]),
         (annotation::TIMELINE, &[Node]),
+        (annotation::UNUSABLE_NODES, &[Pool]),
         (annotation::UTILIZATION, &[Pool]),
     ]
 };

@@ -241,10 +241,57 @@ fn pauses_of_a_pool_end_with_a_success_or_a_change() {
             fixture.version = PoolVersion { content: 1, ..PoolVersion::default() };
             fixture.update(AttemptState::Starting, 4);
         } else {
-            fixture.attempts.succeed_startup("default");
+            fixture.attempts.succeed_startup("default", fixture.version.clone(), at(4));
         }
         assert_eq!(fixture.pause("pod-1", 4), None, "{changes}");
         fixture.attempts.fail_startup("default", fixture.version.clone(), "stayed", at(5));
         assert_eq!(fixture.pause("pod-1", 5), None, "the count begins again");
     }
+}
+
+/// The state after a restart has the same pause, cause and count as the state before.
+#[test]
+fn pauses_of_a_pool_survive_a_restart() {
+    let mut before = Fixture::default();
+    for now in [900, 1800, 2700] {
+        before.attempts.fail_startup("default", before.version.clone(), "taint x stayed", at(now));
+    }
+    let stored = before.attempts.stored_startups("default", &before.version).unwrap();
+    let mut after = Fixture::default();
+    for _ in 0..2 {
+        after.attempts.restore_startups("default", &after.version, &stored, at(2800));
+        assert_eq!(after.pause("pod-1", 2800), before.pause("pod-1", 2800));
+        assert_eq!(after.attempts.static_pools(at(2800)), before.attempts.static_pools(at(2800)));
+    }
+    assert_eq!(after.attempts.stored_startups("default", &after.version), Some(stored.clone()));
+    after.attempts.fail_startup("default", after.version.clone(), "taint x stayed", at(7200));
+    after.attempts.restore_startups("default", &after.version, &stored, at(7201));
+    assert_eq!(after.pause("pod-1", 7201), Some((4, at(10_800))), "an older annotation has no effect");
+}
+
+#[test]
+fn restore_startups_ignores_what_no_longer_counts() {
+    let mut before = Fixture::default();
+    for now in [1, 2, 3] {
+        before.attempts.fail_startup("default", before.version.clone(), "stayed", at(now));
+    }
+    let stored = before.attempts.stored_startups("default", &before.version).unwrap();
+    let changed = PoolVersion { content: 1, ..PoolVersion::default() };
+    let rows = [(PoolVersion::default(), stored.as_str(), true), (changed, stored.as_str(), false)];
+    let invalid = [(PoolVersion::default(), "{", false), (PoolVersion::default(), "null", false)];
+    for (version, text, counts) in rows.into_iter().chain(invalid) {
+        let mut after = Fixture { version: version.clone(), ..Fixture::default() };
+        after.attempts.restore_startups("default", &version, text, at(4));
+        assert_eq!(after.pause("pod-1", 4).is_some(), counts, "{text}");
+    }
+    let mut after = Fixture::default();
+    after.attempts.succeed_startup("default", after.version.clone(), at(4));
+    after.attempts.restore_startups("default", &after.version, &stored, at(5));
+    assert_eq!(after.pause("pod-1", 5), None, "a node was initialized since");
+    assert_eq!(after.attempts.stored_startups("default", &after.version), None);
+    assert!(!after.attempts.has_pauses());
+    let future = stored.replace(&at(3).to_string(), &at(1_000_000).to_string());
+    let mut after = Fixture::default();
+    after.attempts.restore_startups("default", &after.version, &future, at(4));
+    assert_eq!(after.pause("pod-1", 4), Some((3, at(3604))), "the pause is never longer than an hour");
 }
