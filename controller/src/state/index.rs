@@ -244,6 +244,12 @@ impl Index {
         self.pods_by_node.keys(node).filter_map(|key| self.pods.get(key))
     }
 
+    /// Reports whether pods run on a node, other than those of DaemonSets and of kubelet.
+    #[must_use]
+    pub fn is_in_use(&self, node: &str) -> bool {
+        self.pods_on(node).any(|pod| !pod.is_daemon() && !pod.is_static() && !pod.is_terminal())
+    }
+
     /// Returns the volumes that are still attached to a node and that no remaining pod uses.
     #[must_use]
     pub fn detaching(&self, node: &str) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! Gates of the agent and other startup taints, as the controller handles them. The agent's taint is removed in two writes after
 //! the agent's report. A NodeClaim whose gates remain closed for longer than its EC2NodeClass allows is deleted, and so is one
-//! whose startup taints nothing removes.
+//! whose startup taints nothing removes, or whose kubelet does not become ready. Plans expect pods on such a node until then.
 
 use std::time::Duration;
 
@@ -23,10 +23,14 @@ use crate::write::writer::{Operation, Target};
 const SETTLE: Duration = Duration::from_millis(1250);
 /// Delay before the next check of a node that waits for other replacements in its NodePool.
 const TURN: Duration = Duration::from_secs(30);
+/// Time for which a node must not be ready at the limit. A restart of kubelet or of the container runtime takes less.
+const UNREADY: Duration = Duration::from_secs(2 * 60);
+/// Maximum number of characters of kubelet's message.
+const REPORT: usize = 300;
 /// State of an agent that is live and has not published its gates yet.
 const NO_REPORT: &str = "no report of the agent";
 /// Reasons of NodeClaims that pods could not use in time.
-const TIMEOUTS: [&str; 2] = [reason::GATE_TIMEOUT, reason::STARTUP_TAINT_TIMEOUT];
+const TIMEOUTS: [&str; 3] = [reason::GATE_TIMEOUT, reason::STARTUP_TAINT_TIMEOUT, reason::NOT_READY_TIMEOUT];
 
 /// Limit for the closed gates and the startup taints of a NodeClaim's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +39,8 @@ pub struct GateLimit {
     pub timeout: Duration,
     /// True if the limit applies to gates that a live agent reports as closed. The agent may open them at any time.
     pub gates: bool,
+    /// True if pods run on the node. Then a node without obstacles but readiness stays: kubelet may only have restarted.
+    pub in_use: bool,
     /// True if this node may be replaced now: at most a fifth of a NodePool is replaced at a time.
     pub turn: bool,
 }
@@ -46,25 +52,28 @@ impl GateLimit {
         let waiting = claim.is_true(condition::REGISTERED) && !claim.is_true(condition::INITIALIZED);
         let class = index.classes.get(&claim.spec.node_class_ref.name).filter(|_| waiting)?;
         let gates = class.gate_timeout().is_ok_and(|timeout| timeout.is_some());
-        let limit = Self { timeout: class.startup_timeout()?, gates, turn: true };
-        let node_of = |claim: &NodeClaim| {
+        let node_of = |claim: &NodeClaim| -> Option<&Node> {
             let nodes = index.nodes_of(claim.provider_id().unwrap_or_default());
             nodes.into_iter().next().map(AsRef::as_ref)
         };
+        let in_use = node_of(claim).is_some_and(|node| index.is_in_use(node.name()));
+        let limit = Self { timeout: class.startup_timeout()?, gates, in_use, turn: true };
         if !limit.is_late(claim, node_of(claim), now) {
             return Some(limit);
         }
-        let pool: Vec<_> =
-            index.claims_of_pool(claim.nodepool()).map(|other| (other.as_ref(), node_of(other))).collect();
+        let stays = |other: &NodeClaim, node: &Node| hold(other, node, now).is_none() && index.is_in_use(node.name());
+        let candidate = |other| (other, node_of(other).filter(|node| !stays(other, node)));
+        let pool: Vec<_> = index.claims_of_pool(claim.nodepool()).map(|other| candidate(other.as_ref())).collect();
         Some(limit.with_turn(claim, &pool, now))
     }
 
-    /// Returns the limit with the turn of `claim`, from all NodeClaims of its NodePool with their nodes. The order is by name, so
-    /// that concurrent reconciles of several NodeClaims agree.
+    /// Returns the limit with the turn of `claim`, from all NodeClaims of its NodePool with their nodes, without nodes that stay
+    /// because they are in use. The order is by name, so that concurrent reconciles of several NodeClaims agree.
     #[must_use]
     pub fn with_turn(self, claim: &NodeClaim, pool: &[(&NodeClaim, Option<&Node>)], now: Timestamp) -> Self {
+        let of_others = Self { in_use: false, ..self };
         let before = |other: &NodeClaim, node: Option<&Node>| {
-            is_given_up(other) || name(other) < name(claim) && self.is_late(other, node, now)
+            is_given_up(other) || name(other) < name(claim) && of_others.is_late(other, node, now)
         };
         let ahead = pool.iter().filter(|(other, node)| before(other, *node)).count();
         Self { turn: ahead < pool.len().div_ceil(5), ..self }
@@ -79,10 +88,24 @@ impl GateLimit {
 
     /// Returns what keeps pods away from a node, if the limit applies to it.
     fn hold<'n>(&self, claim: &NodeClaim, node: &'n Node, now: Timestamp) -> Option<Hold<'n>> {
-        match hold(claim, node, now)? {
-            Hold::Gates(_) if !self.gates => None,
-            found => Some(found),
+        match hold(claim, node, now) {
+            Some(Hold::Gates(_)) if !self.gates => None,
+            None => self.unready_left(claim, node, now).filter(Duration::is_zero).map(|_| Hold::Unready),
+            found => found,
         }
+    }
+
+    /// Returns the time until a node that has no other obstacle is given up because it is not ready. The node writes the time of
+    /// its condition, so that time counts only up to twice the limit.
+    fn unready_left(&self, claim: &NodeClaim, node: &Node, now: Timestamp) -> Option<Duration> {
+        let may_return = self.in_use || claim.is_true(condition::REBOOTING);
+        if node.is_ready() || may_return || hold(claim, node, now).is_some() {
+            return None;
+        }
+        let since = node.condition(condition::READY).and_then(|ready| ready.last_transition_time.as_ref());
+        let settles = since.map_or(Duration::ZERO, |since| time_left(since.0, UNREADY, now));
+        let longest = left(claim, self.timeout.saturating_mul(2), now)?;
+        Some(left(claim, self.timeout, now)?.max(settles.min(longest)))
     }
 }
 
@@ -94,6 +117,8 @@ enum Hold<'n> {
     NoAgent(&'n Taint),
     /// Startup taint of another program.
     Foreign(&'n Taint),
+    /// Kubelet that is not ready, without a startup taint.
+    Unready,
 }
 
 /// Returns the startup taint that stays, with its likely cause.
@@ -126,6 +151,11 @@ impl Hold<'_> {
                  spec.template.spec.startupTaints of NodePool {:?}",
                 claim.nodepool()
             ),
+            Self::Unready => {
+                let report = node.condition(condition::READY).map(|ready| ready.message.chars().take(REPORT).collect());
+                let report: String = report.unwrap_or_default();
+                format!("check kubelet and the CNI of the image; kubelet reports: {report:?}")
+            }
         }
     }
 }
@@ -190,14 +220,17 @@ pub fn startup_failure(decision: &NodeClaimDecision) -> Option<&str> {
     }
 }
 
-/// Deletes the NodeClaim if gates or startup taints kept pods away for too long and the node may be replaced now.
+/// Deletes the NodeClaim if gates, startup taints or kubelet kept pods away for too long and the node may be replaced now.
 pub(super) fn give_up(
     view: &NodeClaimView,
     claim: &NodeClaim,
     decision: &mut NodeClaimDecision,
 ) -> Option<NodeClaimDecision> {
     let (limit, node) = (view.gates?, view.nodes.first()?);
-    let hold = limit.hold(claim, node, view.now)?;
+    let Some(hold) = limit.hold(claim, node, view.now) else {
+        limit.unready_left(claim, node, view.now).into_iter().for_each(|left| decision.wake(left));
+        return None;
+    };
     let left = left(claim, limit.timeout, view.now)?;
     if !left.is_zero() || !limit.turn {
         decision.wake(if left.is_zero() { TURN } else { left });
@@ -209,6 +242,7 @@ pub(super) fn give_up(
             let what = format!("startup taint {} was not removed", taint.key);
             (reason::STARTUP_TAINT_TIMEOUT, "startup_taint_timeout", what)
         }
+        Hold::Unready => (reason::NOT_READY_TIMEOUT, "not_ready_timeout", "the node was not Ready".to_owned()),
     };
     let cause = hold.explain(claim, node);
     let message = format!("{what} within {} s of registration: {cause}", limit.timeout.as_secs());

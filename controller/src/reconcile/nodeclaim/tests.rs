@@ -3,6 +3,7 @@
 mod launched_labels;
 mod reboot;
 mod startup_taints;
+mod unready;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -719,7 +720,7 @@ fn decide_deletes_the_claim_when_gates_stay_closed() {
     let (claim, node) = gated("default-1", &json!({}));
     let mut view = NodeClaimView { claim, nodes: vec![node], ..claim_view(&json!({}), &[], 599) };
     assert_eq!(decide(&view).disrupted, None, "without a limit it waits for ever");
-    view.gates = Some(GateLimit { timeout, gates: true, turn: true });
+    view.gates = Some(GateLimit { timeout, gates: true, in_use: false, turn: true });
     let early = decide(&view);
     assert_eq!((early.disrupted, early.after.map(|after| after.as_secs())), (None, Some(1)));
     view.now = at(600);
@@ -730,10 +731,10 @@ fn decide_deletes_the_claim_when_gates_stay_closed() {
     assert_eq!((state.as_str(), why.as_str()), ("False", "GateTimeout"));
     assert!(message.contains("within 600 s") && message.contains("CNI since noon: no CNI"), "{message}");
     assert_eq!(late.disrupted, Some("gate_timeout"));
-    view.gates = Some(GateLimit { timeout, gates: true, turn: false });
+    view.gates = Some(GateLimit { timeout, gates: true, in_use: false, turn: false });
     let waits = decide(&view);
     assert_eq!((waits.disrupted, waits.after.map(|after| after.as_secs())), (None, Some(30)));
-    view.gates = Some(GateLimit { timeout, gates: true, turn: true });
+    view.gates = Some(GateLimit { timeout, gates: true, in_use: false, turn: true });
     let ready = json!({"status": {"conditions": [
         {"type": "Ready", "status": "True"}, {"type": condition::AGENT_READY, "status": "True"},
     ]}});
@@ -764,7 +765,7 @@ fn gate_limit_allows_at_most_a_fifth_of_a_nodepool() {
             .collect();
         let all: Vec<_> = pool.iter().map(|(claim, node)| (claim.as_ref(), Some(node.as_ref()))).collect();
         let waiting = pool.iter().skip(gone).take(late);
-        let limit = GateLimit { timeout, gates: true, turn: true };
+        let limit = GateLimit { timeout, gates: true, in_use: false, turn: true };
         let turns = waiting.filter(|(claim, _)| limit.with_turn(claim, &all, at(700)).turn).count();
         let allowed = size.div_ceil(5);
         assert_eq!(turns, late.min(allowed.saturating_sub(gone)), "{late} late and {gone} going of {size}");

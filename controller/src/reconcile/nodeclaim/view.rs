@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::objects::{Node, Pod};
+use api::objects::Node;
 use api::status::Conditioned;
 use api::{NodeClaim, condition};
 use jiff::Timestamp;
@@ -40,7 +40,6 @@ pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<NodeClaimView> 
 fn replacement_view(index: &Index, claim: &NodeClaim) -> Option<ReplacementView> {
     claim.replaces().next().filter(|_| !claim.is_true(condition::INITIALIZED))?;
     let nodes = index.nodes_of(claim.provider_id().unwrap_or_default());
-    let holds = |pod: &Pod| !pod.is_daemon() && !pod.is_static() && !pod.is_terminal();
-    let in_use = nodes.iter().any(|node| index.pods_on(node.name()).any(|pod| holds(pod)));
+    let in_use = nodes.iter().any(|node| index.is_in_use(node.name()));
     Some(ReplacementView { awaited: index.is_awaited(claim), in_use })
 }

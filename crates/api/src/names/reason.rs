@@ -149,6 +149,8 @@ pub const METADATA_FAILS: &str = "MetadataFails";
 pub const GATE_TIMEOUT: &str = "GateTimeout";
 /// NodeClaim, and event on it: a startup taint of its node stayed for too long, so the node is replaced.
 pub const STARTUP_TAINT_TIMEOUT: &str = "StartupTaintTimeout";
+/// NodeClaim, and event on it: its node was not Ready in time after the registration, so the node is replaced.
+pub const NOT_READY_TIMEOUT: &str = "NotReadyTimeout";
 /// NodeClaim: its instance has returned from a reboot.
 pub const REBOOTED: &str = "Rebooted";
 /// Event on NodeClaim and Node: the instance did not return from its reboot in time, so the node is replaced.

@@ -3,7 +3,7 @@
 use super::super::startup_failure;
 use super::*;
 
-const LIMIT: GateLimit = GateLimit { timeout: Duration::from_secs(900), gates: false, turn: true };
+const LIMIT: GateLimit = GateLimit { timeout: Duration::from_secs(900), gates: false, in_use: false, turn: true };
 const CILIUM: &str = "node.cilium.io/agent-not-ready";
 
 /// Returns a ready node with a taint, and with this report of an agent: its condition, or only its heartbeat.
