@@ -20,6 +20,8 @@ const CLASSES: &str = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 /// Part of the message of every admission policy.
 const REFUSED: &str = "denied request";
+/// Annotation that keeps a Node from voluntary disruption.
+const PROTECTION: &str = "karpenter.sh/do-not-disrupt";
 /// Value of `kerf.sh/requested`.
 const MUCH: &str = r#"{"main":{"cpu":"90"}}"#;
 
@@ -84,6 +86,8 @@ struct Server {
     _control_plane: ControlPlane,
     admin: Client,
     controller: Client,
+    /// Kubelet of node `a`.
+    kubelet: Client,
 }
 
 impl Server {
@@ -93,7 +97,8 @@ impl Server {
         control_plane.apply_rights().await?;
         let admin = control_plane.admin().await?;
         let controller = control_plane.client_for(CONTROLLER, "system:serviceaccounts").await?;
-        let server = Self { _control_plane: control_plane, admin, controller };
+        let kubelet = control_plane.client_for("system:node:a", "system:nodes").await?;
+        let server = Self { _control_plane: control_plane, admin, controller, kubelet };
         for (path, object) in objects() {
             let (code, answer) = send(&server.admin, Method::POST, path, Some((JSON, object))).await?;
             ensure!(matches!(code, 201 | 409), "{path}: {code}: {}", message(&answer));
@@ -111,6 +116,7 @@ impl Server {
             (&self.controller, CLASSES, "team"),
             (&self.controller, NODES, "team"),
             (&self.admin, PODS, "kerf.sh/requested"),
+            (&self.kubelet, NODES, PROTECTION),
         ];
         for (client, path, key) in rows {
             eventually(&format!("the policy of {path} to apply to {key}"), SOON, async || {
@@ -298,4 +304,32 @@ async fn refuses_foreign_fields(server: &Server, path: &str) -> Result<()> {
     server.refuses(path, metadata("labels", json!({"node-role.kubernetes.io/control-plane": ""}))).await?;
     server.refuses(path, metadata("annotations", json!({"team": null}))).await?;
     server.refuses(path, metadata("finalizers", json!([]))).await
+}
+
+/// A node cannot protect itself from disruption, nor end the protection. Operators can, and so can the controller for a NodeClaim.
+#[tokio::test]
+async fn node_policy_refuses_protection_that_a_node_gives_itself() -> Result<()> {
+    let server = Server::start("node-annotations").await?;
+    let node_a = format!("{NODES}/a");
+    let protection = |value: Value| metadata("annotations", json!({PROTECTION: value}));
+    for path in [&node_a, &format!("{node_a}/status")] {
+        refuses(&server.kubelet, path, MERGE, protection(json!("true"))).await?;
+        accepts(&server.kubelet, path, MERGE, metadata("annotations", json!({"example.com/own": "x"}))).await?;
+    }
+    for client in [&server.admin, &server.controller] {
+        accepts(client, &node_a, MERGE, protection(json!("true"))).await?;
+        accepts(&server.kubelet, &node_a, MERGE, metadata("annotations", json!({"example.com/own": null}))).await?;
+        refuses(&server.kubelet, &node_a, MERGE, protection(Value::Null)).await?;
+        refuses(&server.kubelet, &node_a, MERGE, protection(json!("false"))).await?;
+        accepts(client, &node_a, MERGE, protection(Value::Null)).await?;
+    }
+    accepts(&server.admin, &node_a, MERGE, metadata("finalizers", json!([]))).await?;
+    let (code, answer) = send(&server.admin, Method::DELETE, &node_a, None).await?;
+    ensure!(code == 200, "{code}: {}", message(&answer));
+    for (annotations, expected) in [(json!({PROTECTION: "true"}), 403), (json!({"example.com/own": "x"}), 201)] {
+        let own = json!({"metadata": {"name": "a", "annotations": annotations}});
+        let (code, answer) = send(&server.kubelet, Method::POST, NODES, Some((JSON, own))).await?;
+        ensure!(code == expected, "{annotations}: {code}: {}", message(&answer));
+    }
+    Ok(())
 }
