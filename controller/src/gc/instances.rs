@@ -46,6 +46,7 @@ impl PeriodicTask for GarbageCollection {
     async fn run(&mut self, context: &TaskContext) -> Result<Duration, CloudError> {
         let TaskContext { cluster, offerings, writer, .. } = context;
         let instances = offerings.own_instances().await?;
+        cluster.change(|index| index.name_instances(&instances));
         self.runs = self.runs.saturating_add(1);
         let shifted = offerings.shifted_zones(cluster.now());
         let now = cluster.now();

@@ -5,6 +5,7 @@
 mod commands;
 mod context;
 mod failure_times;
+mod instance_nodes;
 mod lookup;
 mod pending_pods;
 mod permissions;
@@ -21,9 +22,8 @@ use api::objects::{
     Pod, PodDisruptionBudget, PodSpec, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
     VolumeAttachment,
 };
-use api::status::Conditioned as _;
 use api::usage::Usage;
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, Requirement, condition};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, Requirement};
 use jiff::Timestamp;
 
 pub use permissions::Permissions;
@@ -32,6 +32,7 @@ pub use transitions::{ConditionOwner, ConditionView, ObjectEnd, OwnerLabels, Tra
 pub use triggers::Indexed;
 
 use crate::reconcile::work::Triggers;
+use instance_nodes::InstanceNames;
 use lookup::Lookup;
 use pending_pods::PendingPods;
 use shared::Interner;
@@ -95,6 +96,8 @@ pub struct Index {
     awaiting_scheduler: PendingPods,
     pods_by_node: Lookup,
     nodes_by_provider: Lookup,
+    /// Names of the instances that EC2 listed last.
+    instance_names: InstanceNames,
     attachments_by_node: Lookup,
     claims_by_provider: Lookup,
     claims_by_instance: Lookup,
@@ -272,50 +275,12 @@ impl Index {
         keys.filter_map(|key| Some(self.volume_claims.get(&key)?.spec.volume_name.as_str()))
     }
 
-    /// Returns the nodes of the instance with this provider id. A Node can claim any provider id, so after registration only the
-    /// Node that registered counts, and before a Node with the name of the instance takes precedence.
-    #[must_use]
-    pub fn nodes_of(&self, provider_id: &str) -> Vec<&Arc<Node>> {
-        let all = self.all_nodes_of(provider_id);
-        let named = |name: &str| all.iter().copied().filter(|node| node.name() == name).collect::<Vec<_>>();
-        if let Some(name) = self.registered_name(provider_id) {
-            return named(name);
-        }
-        let of_instance = named(provider_id.rsplit('/').next().unwrap_or_default());
-        if of_instance.is_empty() { all } else { of_instance }
-    }
-
-    /// Returns all nodes that carry this provider id.
-    #[must_use]
-    pub fn all_nodes_of(&self, provider_id: &str) -> Vec<&Arc<Node>> {
-        self.nodes_by_provider.keys(provider_id).filter_map(|key| self.nodes.get(key)).collect()
-    }
-
-    /// Returns the name of the Node that registered for the NodeClaim with this provider id.
-    fn registered_name(&self, provider_id: &str) -> Option<&str> {
-        let claim = self.single_claim(provider_id).filter(|claim| claim.is_true(condition::REGISTERED))?;
-        Some(claim.status.as_ref()?.node_name.as_str()).filter(|name| !name.is_empty())
-    }
-
-    fn single_claim(&self, provider_id: &str) -> Option<&Arc<NodeClaim>> {
-        let mut claims = self.claims_by_provider.keys(provider_id);
-        let claim = claims.next()?;
-        claims.next().is_none().then(|| self.claims.get(claim)).flatten()
-    }
-
     /// Returns the utilization of the node: its NodeUsage, if that is of the node's own instance and not stale.
     #[must_use]
     pub fn usage_of(&self, node: &Node, now: Timestamp) -> Option<&Usage> {
         let usage = &self.usages.get(node.name())?.usage;
         let instance = node.spec.provider_id.rsplit('/').next()?;
         (*usage.instance == *instance && usage.is_current(now)).then_some(usage)
-    }
-
-    /// Returns the NodeClaim with the node's provider id, if there is exactly one and no other Node registered for it.
-    #[must_use]
-    pub fn claim_of(&self, node: &Node) -> Option<&Arc<NodeClaim>> {
-        let id = node.spec.provider_id.as_str();
-        self.single_claim(id).filter(|_| self.registered_name(id).is_none_or(|name| name == node.name()))
     }
 
     /// Returns the NodeClaim of an instance, by instance id.
@@ -358,9 +323,6 @@ impl Index {
         self.pod_events.get(node).copied()
     }
 }
-
-#[cfg(test)]
-mod instance_nodes;
 
 #[cfg(test)]
 mod tests {

@@ -1,49 +1,123 @@
-//! Tests of the nodes of an instance, when other Nodes carry its provider id.
+//! Nodes of an instance. A Node can claim any provider id, so after registration only the Node that registered counts. Before, the
+//! name of the Node decides: NodeRestriction permits each kubelet only the Node of its own name, and EC2 names the instance.
 
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
 
-use super::{Index, Node, NodeClaim, condition};
-use crate::fixture::{PROVIDER_ID, at, claim, condition as cond, node};
+use api::objects::Node;
+use api::status::Conditioned as _;
+use api::{NodeClaim, condition};
+use cloud::Instance;
 
-fn index(claim_change: &Value, names: &[&str]) -> Index {
-    let mut index = Index::default();
-    let _ = index.apply(NodeClaim::clone(&claim(claim_change)), at(0), true);
-    for name in names {
-        let found = node(&json!({"metadata": {"name": name, "uid": format!("uid of {name}")}}));
-        let _ = index.apply(Node::clone(&found), at(0), true);
+use super::{Index, key_of};
+use crate::reconcile::work::{Triggers, WorkItem};
+
+/// Instance ids by the names that their Nodes may have; `None` for names of several instances.
+#[derive(Debug, Default)]
+pub(super) struct InstanceNames(BTreeMap<String, Option<String>>);
+
+impl InstanceNames {
+    /// Reads the names of running instances: the private DNS name, from the address or from the resource, and its host part.
+    fn new(instances: &[Instance]) -> Self {
+        let mut names: BTreeMap<String, Option<String>> = BTreeMap::new();
+        for instance in instances.iter().filter(|instance| !instance.is_ending()) {
+            let dns = instance.private_dns_name.as_str();
+            let host = dns.split('.').next().unwrap_or_default();
+            for name in [dns, host].into_iter().filter(|name| !name.is_empty()) {
+                match names.entry(name.to_owned()) {
+                    Entry::Vacant(entry) => drop(entry.insert(Some(instance.id.clone()))),
+                    Entry::Occupied(mut entry) if entry.get().as_ref().is_some_and(|id| *id != instance.id) => {
+                        entry.insert(None);
+                    }
+                    Entry::Occupied(_) => {}
+                }
+            }
+        }
+        Self(names)
     }
-    index
+
+    /// Returns the instance of a Node name.
+    fn instance(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.as_deref()
+    }
 }
 
-fn registered_as(name: &str) -> Value {
-    let conditions = [cond(condition::REGISTERED, "True", 0)];
-    json!({"status": {"providerID": PROVIDER_ID, "nodeName": name, "conditions": conditions}})
+impl Index {
+    /// Stores the names of the instances that EC2 lists, and enqueues the NodeClaims whose Nodes they may decide about.
+    pub fn name_instances(&mut self, instances: &[Instance]) -> Triggers {
+        self.instance_names = InstanceNames::new(instances);
+        let waits = |claim: &&Arc<NodeClaim>| {
+            let id = claim.provider_id().unwrap_or_default();
+            !claim.is_true(condition::REGISTERED) && self.nodes_by_provider.keys(id).next().is_some()
+        };
+        let work = self.claims.values().filter(waits).map(|claim| WorkItem::Claim(key_of(claim.as_ref())));
+        Triggers { work: work.collect(), ..Triggers::default() }
+    }
+
+    /// Returns the nodes of the instance with this provider id: after registration the Node that registered, and before it the Node
+    /// with the name of the instance. Without such a Node, all Nodes with the provider id count that have no name of another
+    /// instance.
+    #[must_use]
+    pub fn nodes_of(&self, provider_id: &str) -> Vec<&Arc<Node>> {
+        let mut all = self.all_nodes_of(provider_id);
+        if let Some(name) = self.registered_name(provider_id) {
+            all.retain(|node| node.name() == name);
+            return all;
+        }
+        let counted: Vec<bool> = all.iter().map(|node| self.may_register(node.name(), provider_id, &all)).collect();
+        let mut counted = counted.into_iter();
+        all.retain(|_| counted.next().unwrap_or_default());
+        all
+    }
+
+    /// Returns all nodes that carry this provider id.
+    #[must_use]
+    pub fn all_nodes_of(&self, provider_id: &str) -> Vec<&Arc<Node>> {
+        self.nodes_by_provider.keys(provider_id).filter_map(|key| self.nodes.get(key)).collect()
+    }
+
+    /// Returns the NodeClaim with the node's provider id, if there is exactly one, and no other Node registered for it or has the
+    /// name of its instance.
+    #[must_use]
+    pub fn claim_of(&self, node: &Node) -> Option<&Arc<NodeClaim>> {
+        let provider_id = node.spec.provider_id.as_str();
+        let claim = self.single_claim(provider_id)?;
+        let is_own = match self.registered_name(provider_id) {
+            Some(name) => name == node.name(),
+            None => self.may_register(node.name(), provider_id, &self.all_nodes_of(provider_id)),
+        };
+        is_own.then_some(claim)
+    }
+
+    /// Reports whether a Node of this name may register for the instance, which `all` Nodes claim.
+    fn may_register(&self, name: &str, provider_id: &str, all: &[&Arc<Node>]) -> bool {
+        let id = provider_id.rsplit('/').next().unwrap_or_default();
+        let has_id = all.iter().any(|node| node.name() == id);
+        let is_own = |name: &str| name == id || !has_id && self.instance_names.instance(name) == Some(id);
+        if all.iter().any(|node| is_own(node.name())) { is_own(name) } else { !self.is_of_another(name, id) }
+    }
+
+    /// Reports whether the name of a Node is that of another instance that has a NodeClaim. EC2 may give the address of an ended
+    /// instance to a new one, whose NodeClaim is gone by then or is being deleted.
+    fn is_of_another(&self, name: &str, id: &str) -> bool {
+        let other = self.instance_names.instance(name).unwrap_or(name);
+        let claim = (other != id).then(|| self.claim_of_instance(other)).flatten();
+        claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_none())
+    }
+
+    /// Returns the name of the Node that registered for the NodeClaim with this provider id.
+    fn registered_name(&self, provider_id: &str) -> Option<&str> {
+        let claim = self.single_claim(provider_id).filter(|claim| claim.is_true(condition::REGISTERED))?;
+        Some(claim.status.as_ref()?.node_name.as_str()).filter(|name| !name.is_empty())
+    }
+
+    fn single_claim(&self, provider_id: &str) -> Option<&Arc<NodeClaim>> {
+        let mut claims = self.claims_by_provider.keys(provider_id);
+        let claim = claims.next()?;
+        claims.next().is_none().then(|| self.claims.get(claim)).flatten()
+    }
 }
 
-fn names(index: &Index) -> Vec<&str> {
-    index.nodes_of(PROVIDER_ID).into_iter().map(|node| node.name()).collect()
-}
-
-/// A hostile kubelet registers `a-node` with the provider id of another instance. Its name is the first in order.
-#[test]
-fn nodes_of_has_only_the_node_that_registered() {
-    let index = index(&registered_as("node-1"), &["a-node", "node-1"]);
-    assert_eq!(names(&index), ["node-1"]);
-    assert_eq!(index.all_nodes_of(PROVIDER_ID).len(), 2);
-    let claim_of = |name: &str| index.claim_of(index.nodes.get(name).unwrap()).map(|claim| claim.metadata.name.clone());
-    assert!(claim_of("node-1").is_some());
-    assert_eq!(claim_of("a-node"), None, "its deletion is not that of the NodeClaim");
-}
-
-#[test]
-fn nodes_of_is_empty_when_only_another_node_is_left() {
-    assert!(names(&index(&registered_as("node-1"), &["a-node"])).is_empty());
-}
-
-#[test]
-fn nodes_of_prefers_the_name_of_the_instance_before_registration() {
-    let launched = json!({"status": {"providerID": PROVIDER_ID}});
-    let id = PROVIDER_ID.rsplit('/').next().unwrap();
-    assert_eq!(names(&index(&launched, &["a-node", id])), [id]);
-    assert_eq!(names(&index(&launched, &["a-node", "node-1"])), ["a-node", "node-1"], "MultipleNodesFound");
-}
+#[cfg(test)]
+mod tests;
