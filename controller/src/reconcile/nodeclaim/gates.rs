@@ -99,7 +99,9 @@ impl GateLimit {
     /// its condition, so that time counts only up to twice the limit.
     fn unready_left(&self, claim: &NodeClaim, node: &Node, now: Timestamp) -> Option<Duration> {
         let may_return = self.in_use || claim.is_true(condition::REBOOTING);
-        if node.is_ready() || may_return || hold(claim, node, now).is_some() {
+        // Replacements of commands have a time limit of their own.
+        let is_replacement = claim.replaces().next().is_some();
+        if node.is_ready() || may_return || is_replacement || hold(claim, node, now).is_some() {
             return None;
         }
         let since = node.condition(condition::READY).and_then(|ready| ready.last_transition_time.as_ref());

@@ -1,12 +1,14 @@
-//! Startup taints that nothing removes: a few nodes, then a pause of the NodePool until its owner changes it.
+//! Startup taints that nothing removes, and kubelets that do not become ready: a few nodes, then a pause of the NodePool until its
+//! owner changes it.
 
 use std::time::Duration;
 
 use api::{NodePool, condition};
+use jiff::SignedDuration;
 use serde_json::json;
 use simulator::api_server::POOLS;
 use simulator::cluster::{ModelCluster, pool};
-use simulator::surroundings::Workload;
+use simulator::surroundings::{Boot, Workload};
 
 #[tokio::test(start_paused = true)]
 async fn startup_taint_that_stays_costs_a_few_nodes_an_hour() {
@@ -30,4 +32,19 @@ async fn startup_taint_that_stays_costs_a_few_nodes_an_hour() {
     let change = json!({"metadata": {"generation": 2}, "spec": {"template": {"spec": {"startupTaints": null}}}});
     cluster.server.change(POOLS, "default", &change);
     cluster.until("a node after the change", |cluster| cluster.is_settled(1, 1)).await;
+}
+
+/// The first node registers and never becomes ready. Its pod is planned again after 15 minutes, and runs on the next node.
+#[tokio::test(start_paused = true)]
+async fn pod_leaves_the_plan_of_a_node_that_never_becomes_ready() {
+    let cluster = ModelCluster::new(pool(&["m5.large"], json!({"consolidateAfter": "Never"})), Default::default());
+    cluster.surroundings.boot(Boot { ready: SignedDuration::from_hours(100), ..Boot::default() });
+    let _controller_run = cluster.controller_run();
+    cluster.want("web", Workload::of(1, 1500));
+    tokio::time::sleep(Duration::from_secs(15 * 60)).await;
+    assert_eq!((cluster.ec2.count("CreateFleet"), cluster.claims().len()), (1, 1), "planned for the first node");
+    cluster.surroundings.boot(Boot::default());
+    tokio::time::sleep(Duration::from_secs(3 * 60)).await;
+    assert_eq!(cluster.ec2.count("CreateFleet"), 2);
+    cluster.until("the pod to run on the second node", |cluster| cluster.is_settled(1, 1)).await;
 }

@@ -65,6 +65,10 @@ fn decide_waits_while_a_node_may_return() {
     reboots["status"]["conditions"].as_array_mut().unwrap().push(notice);
     let rebooting = view(reboots, LIMIT, 900);
     assert_eq!(decide(&rebooting).disrupted, None, "the limit of reboots applies");
+    let mut replacement = view(reporting("False", 10), LIMIT, 900);
+    let replaces = json!({"metadata": {"annotations": {annotation::REPLACES: "default-0"}}});
+    replacement.claim = claim(&merged(&[registered("Unknown"), replaces]));
+    assert_eq!(decide(&replacement).disrupted, None, "a command waits for it, or its own limit applies");
     let unlimited = NodeClaimView { gates: None, ..view(reporting("False", 10), LIMIT, 900) };
     assert_eq!(decide(&unlimited).disrupted, None, "kerf.sh/gate-timeout: Never");
 }
