@@ -2,6 +2,7 @@
 //! nothing.
 
 mod arc;
+mod body_limit;
 mod ec2;
 mod eks;
 mod failure;

@@ -3,7 +3,7 @@
 use aws_sdk_pricing::Client;
 use aws_sdk_pricing::types::{Filter, FilterType};
 use cloud::data::{Currency, price_of};
-use cloud::{CloudError, OnDemandPrice};
+use cloud::{AnswerLimit, CloudError, OnDemandPrice};
 
 use crate::failure::{failure, incomplete, refused};
 
@@ -59,10 +59,12 @@ async fn list(client: &Client, region: &str, product: Product) -> Result<Vec<OnD
         call = call.filters(filter.map_err(|error| refused(CALL, error.to_string()))?);
     }
     let mut pages = call.into_paginator().send();
-    let mut found = Vec::new();
+    let (mut found, mut limit) = (Vec::new(), AnswerLimit::on_demand_prices());
     while let Some(page) = pages.next().await {
         let page = page.map_err(|error| failure(CALL, error))?;
-        found.extend(page.price_list.unwrap_or_default().iter().filter_map(|product| price_of(product, currency)));
+        let products = page.price_list.unwrap_or_default();
+        limit.add_page(products.iter().map(String::len))?;
+        found.extend(products.iter().filter_map(|product| price_of(product, currency)));
     }
     if found.is_empty() {
         return Err(incomplete(CALL, &format!("price of family {family:?} in {region}")));

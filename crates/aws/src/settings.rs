@@ -14,7 +14,9 @@ use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
 use aws_sdk_ec2::config::Credentials as SdkCredentials;
 use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
 
+use crate::body_limit::LimitedClient;
 use crate::pricing::endpoint_region;
 
 /// Timeout of a connection: a TCP and TLS handshake takes less, or the address does not respond at all.
@@ -74,6 +76,7 @@ impl Default for Settings {
 /// Returns the SDK's configuration for `settings`.
 pub(crate) async fn load(settings: &Settings) -> SdkConfig {
     let client = Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
+    let client = SharedHttpClient::new(LimitedClient(client));
     let mut loader = aws_config::defaults(BehaviorVersion::latest())
         .http_client(client)
         .retry_config(retries(settings))

@@ -1,5 +1,6 @@
 //! The AWS API calls that Kerf makes, with EC2's names for types and fields, and their batching and rate limits.
 
+mod answer_limit;
 pub mod batcher;
 mod cluster;
 mod error;
@@ -18,6 +19,7 @@ use std::pin::Pin;
 
 use serde::{Deserialize, Serialize};
 
+pub use answer_limit::AnswerLimit;
 pub use cluster::ClusterDescription;
 pub use error::{CloudError, ErrorKind};
 pub use launch::{

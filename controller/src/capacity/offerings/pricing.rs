@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use cloud::CloudError;
 use cloud::types::prices::{NoPrices, Origin, PriceUpdate, Schedule};
+use cloud::{AnswerLimit, CloudError};
 use daemon::metric::Metrics;
 use jiff::Timestamp;
 use planner::CapacityType;
@@ -92,9 +92,12 @@ impl Offerings {
         let learned = if capacity_type == CapacityType::Spot {
             let prices = self.cloud.spot_prices().await;
             self.state().spot_asked = true;
-            self.state().prices.prices_mut().learn_spot(prices?, now)?
+            let prices = prices?;
+            AnswerLimit::spot_prices().add_page(prices.iter().map(|price| price.instance_type.len()))?;
+            self.state().prices.prices_mut().learn_spot(prices, now)?
         } else {
             let prices = self.cloud.on_demand_prices().await?;
+            AnswerLimit::on_demand_prices().add_page(prices.iter().map(|price| price.instance_type.len()))?;
             let prices = prices.into_iter().map(|price| (price.instance_type, price.micro_dollars));
             self.state().prices.prices_mut().learn_on_demand(prices, now)?
         };
@@ -186,6 +189,24 @@ mod tests {
             assert!(text.contains(line), "{line}\n{text}");
         }
         assert!(!text.contains("kerf_prices_updated_timestamp_seconds{capacity_type=\"spot\"}"));
+    }
+
+    /// The error names the call, and the known prices stay.
+    #[tokio::test]
+    async fn ask_prices_refuses_answers_that_are_too_long() {
+        let (fake, offerings) = offerings();
+        for index in 0..20_001 {
+            fake.set_on_demand_price(&format!("m5.{index}"), Some(1));
+        }
+        let error = offerings.ask_prices(CapacityType::OnDemand, Timestamp::now()).await.unwrap_err();
+        let error = daemon::error::chain(&error);
+        assert!(error.contains("GetProducts failed: the answer has too many rows"), "{error}");
+        assert_eq!(price(&offerings, CapacityType::OnDemand), Some(96_000));
+        fake.set_spot_price(&"m".repeat(17 << 20), ZONE, 1);
+        let error = offerings.ask_prices(CapacityType::Spot, Timestamp::now()).await.unwrap_err();
+        let error = daemon::error::chain(&error);
+        assert!(error.contains("DescribeSpotPriceHistory failed: the answer has too many bytes"), "{error}");
+        assert_eq!(price(&offerings, CapacityType::Spot), Some(96_000), "no history yet");
     }
 
     #[tokio::test]

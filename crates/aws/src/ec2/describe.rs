@@ -9,7 +9,7 @@ use aws_sdk_ec2::Client;
 use aws_sdk_ec2::primitives::{DateTime, DateTimeFormat};
 use aws_sdk_ec2::types as ec2;
 use cloud::data::scaled;
-use cloud::{CloudError, Filter, Image, InstanceTypeInfo, SecurityGroup, SpotPrice, Subnet, TypeOffering};
+use cloud::{AnswerLimit, CloudError, Filter, Image, InstanceTypeInfo, SecurityGroup, SpotPrice, Subnet, TypeOffering};
 
 use crate::ec2::tags;
 use crate::failure::failure;
@@ -66,12 +66,12 @@ pub(crate) async fn spot_prices(client: &Client) -> Result<Vec<SpotPrice>, Cloud
         .set_product_descriptions(Some(LINUX.map(str::to_owned).to_vec()))
         .max_results(PAGE);
     let mut pages = call.into_paginator().send();
-    let mut newest = BTreeMap::new();
+    let (mut newest, mut limit) = (BTreeMap::new(), AnswerLimit::spot_prices());
     while let Some(page) = pages.next().await {
         let page = page.map_err(|error| failure("DescribeSpotPriceHistory", error))?;
-        for row in page.spot_price_history.unwrap_or_default() {
-            keep_newest(&mut newest, row);
-        }
+        let rows = page.spot_price_history.unwrap_or_default();
+        limit.add_page(rows.iter().map(|row| row.availability_zone.as_ref().map_or(0, String::len)))?;
+        rows.into_iter().for_each(|row| keep_newest(&mut newest, row));
     }
     let price = |((instance_type, zone), (_, micro_dollars))| SpotPrice { instance_type, zone, micro_dollars };
     Ok(newest.into_iter().map(price).collect())
