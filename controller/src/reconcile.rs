@@ -191,7 +191,7 @@ impl Reconciler {
     /// Restores what an earlier process stored on a NodePool, and returns the version of the NodePool. Later calls change nothing.
     fn restore(&self, pool: &str, now: Timestamp) -> PoolVersion {
         let (version, memory) = self.cluster.read(|index| {
-            let memory = index.pools.get(pool).map(|pool| PoolMemory::of(pool)).unwrap_or_default();
+            let memory = index.pools.get(pool).map(|pool| PoolMemory::from_pool(pool)).unwrap_or_default();
             (PoolVersion::from_index(index, pool), memory)
         });
         if let Some(removals) = memory.notice_removals {

@@ -66,7 +66,7 @@ pub fn delays(
 /// Restores the nodes that no pod could use, from the annotations that an earlier process wrote.
 fn restore_startups(index: &Index, attempts: &mut LaunchAttempts, now: Timestamp) {
     for pool in index.pools.values() {
-        if let Some(stored) = PoolMemory::of(pool).unusable_nodes {
+        if let Some(stored) = PoolMemory::from_pool(pool).unusable_nodes {
             let name = pool.metadata.name.as_deref().unwrap_or_default();
             attempts.restore_startups(name, &PoolVersion::from_index(index, name), &stored, now);
         }

@@ -18,14 +18,14 @@ pub struct PoolMemory {
 impl PoolMemory {
     /// Returns the annotations of a NodePool, with the values of an earlier process.
     #[must_use]
-    pub fn of(pool: &NodePool) -> Self {
+    pub fn from_pool(pool: &NodePool) -> Self {
         let value = |key: &str| pool.metadata.annotations.as_ref()?.get(key).cloned();
         Self { notice_removals: value(annotation::NOTICE_REMOVALS), unusable_nodes: value(annotation::UNUSABLE_NODES) }
     }
 
     /// Returns the patch of the annotations that differ.
     pub(super) fn patch(&self, pool: &NodePool) -> Option<Operation> {
-        let written = Self::of(pool);
+        let written = Self::from_pool(pool);
         let pairs = [
             (annotation::NOTICE_REMOVALS, &self.notice_removals, written.notice_removals),
             (annotation::UNUSABLE_NODES, &self.unusable_nodes, written.unusable_nodes),
@@ -34,6 +34,6 @@ impl PoolMemory {
         let changed: Map<String, Value> = changed.map(|(key, wanted, _)| (key.to_owned(), json!(wanted))).collect();
         let name = pool.metadata.name.clone().unwrap_or_default();
         let patch = json!({"metadata": {"annotations": changed}});
-        (!changed.is_empty()).then(|| Operation::Patch(Target::Pool(name), patch))
+        (!changed.is_empty()).then_some(Operation::Patch(Target::Pool(name), patch))
     }
 }

@@ -73,7 +73,7 @@ fn decide_writes_what_a_restart_must_not_forget() {
     let written = json!({"metadata": {"annotations": {annotation::NOTICE_REMOVALS: "{}"}}});
     assert_eq!(with(&json!({}), memory.clone()), json!({annotation::NOTICE_REMOVALS: "{}"}));
     assert_eq!(with(&written, memory.clone()), Value::Null);
-    assert_eq!(PoolMemory::of(&pool(&written)), memory);
+    assert_eq!(PoolMemory::from_pool(&pool(&written)), memory);
     assert_eq!(with(&written, PoolMemory::default()), json!({annotation::NOTICE_REMOVALS: null}));
     let other = PoolMemory { unusable_nodes: Some("3".to_owned()), ..memory };
     assert_eq!(with(&written, other), json!({annotation::UNUSABLE_NODES: "3"}));

@@ -34,6 +34,24 @@ async fn startup_taint_that_stays_costs_a_few_nodes_an_hour() {
     cluster.until("a node after the change", |cluster| cluster.is_settled(1, 1)).await;
 }
 
+/// The second process knows the three nodes only from the annotation of the NodePool.
+#[tokio::test(start_paused = true)]
+async fn startup_pause_survives_a_restart_of_the_controller() {
+    let mut pool = pool(&["m5.large"], json!({"consolidateAfter": "Never"}));
+    pool["spec"]["template"]["spec"]["startupTaints"] = json!([{"key": "example.com/setup", "effect": "NoExecute"}]);
+    let cluster = ModelCluster::new(pool, Default::default());
+    let first = cluster.controller_run();
+    cluster.want("web", Workload::of(1, 1500));
+    tokio::time::sleep(Duration::from_secs(50 * 60)).await;
+    assert_eq!((cluster.ec2.count("CreateFleet"), cluster.claims().len()), (3, 0));
+    first.kill();
+    let _next = cluster.controller_run();
+    tokio::time::sleep(Duration::from_secs(45 * 60)).await;
+    assert_eq!(cluster.ec2.count("CreateFleet"), 3, "the pause goes on");
+    tokio::time::sleep(Duration::from_secs(20 * 60)).await;
+    assert_eq!(cluster.ec2.count("CreateFleet"), 4, "one more after an hour");
+}
+
 /// The first node registers and never becomes ready. Its pod is planned again after 15 minutes, and runs on the next node.
 #[tokio::test(start_paused = true)]
 async fn pod_leaves_the_plan_of_a_node_that_never_becomes_ready() {

@@ -130,7 +130,7 @@ fn name_instances_ignores_names_that_decide_nothing() {
 }
 
 #[test]
-fn name_instances_enqueues_only_nodeclaims_that_wait_for_their_node() {
+fn name_instances_enqueues_only_unregistered_nodeclaims() {
     for (change, nodes, expected) in [
         (json!({"status": {"providerID": PROVIDER_ID}}), vec!["a-node"], 1),
         (json!({"status": {"providerID": PROVIDER_ID}}), vec![], 0),
