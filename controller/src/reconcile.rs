@@ -264,7 +264,16 @@ impl Reconciler {
             return false;
         }
         let (pool, claim) = (view.claim.nodepool(), view.claim.metadata.name.as_deref().unwrap_or_default());
-        let size = self.cluster.read(|index| notice_limit::size(index.claims_of_pool(pool).map(AsRef::as_ref)));
+        let has_notice = |index: &Index, claim: &api::NodeClaim| {
+            let nodes = index.nodes_of(claim.provider_id().unwrap_or_default());
+            let is_reported = nodes.iter().any(|node| node.interruption().or_else(|| node.reboot()).is_some());
+            is_reported || self.notices.latest(claim.metadata.name.as_deref().unwrap_or_default()).is_some()
+        };
+        let size = || {
+            self.cluster.read(|index| {
+                notice_limit::size(index.claims_of_pool(pool).map(|claim| (claim.as_ref(), has_notice(index, claim))))
+            })
+        };
         self.restore(pool, view.now);
         let permitted = self.notices.limit.permits(pool, claim, size, view.now);
         self.cluster.queue.add(WorkItem::Pool(pool.to_owned()));

@@ -21,6 +21,8 @@ const HELD: SignedDuration = SignedDuration::from_mins(2);
 const STORED: usize = 1000;
 /// Maximum difference between the clocks of two replicas.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(1);
+/// Maximum age of a size.
+const CURRENT: SignedDuration = SignedDuration::from_secs(1);
 /// Time until the next check of a held NodeClaim.
 pub const RECHECK: Duration = Duration::from_secs(30);
 
@@ -34,6 +36,8 @@ struct PoolNotices {
     removed: BTreeMap<String, Removal>,
     /// Time of the last check.
     held: BTreeMap<String, Timestamp>,
+    /// Last size of the NodePool, and its time.
+    current: Option<(Timestamp, usize)>,
 }
 
 /// Removal of a NodeClaim.
@@ -55,13 +59,14 @@ pub struct HeldNotices {
 
 impl NoticeLimit {
     /// Reports whether the NodeClaim of the NodePool may be removed now. A permitted removal counts, and remains permitted. The
-    /// NodePool has `size` initialized NodeClaims that are not being deleted: nodes that never came up must not raise the limit,
-    /// and neither must removed nodes beside their replacements.
-    pub fn permits(&self, pool: &str, claim: &str, size: usize, now: Timestamp) -> bool {
+    /// NodePool has the [`size`] that the function returns. All NodeClaims of a NodePool often ask at the same time, so the function
+    /// is called once for them.
+    pub fn permits(&self, pool: &str, claim: &str, size: impl FnOnce() -> usize, now: Timestamp) -> bool {
         let mut all = self.0.lock();
         let notices = all.entry(pool.to_owned()).or_default();
         notices.forget_old(now);
-        let permitted = notices.removed.contains_key(claim) || notices.removed.len() < allowed(notices.size(size));
+        let size = notices.current(size, now);
+        let permitted = notices.removed.contains_key(claim) || notices.removed.len() < allowed(notices.largest(size));
         if permitted {
             notices.held.remove(claim);
             notices.removed.entry(claim.to_owned()).or_insert(Removal { at: now, size });
@@ -117,18 +122,29 @@ impl PoolNotices {
         self.held.retain(|_, checked| now.duration_since(*checked) < HELD);
     }
 
+    /// Returns the current size of the NodePool, at most a moment old.
+    fn current(&mut self, size: impl FnOnce() -> usize, now: Timestamp) -> usize {
+        let known = self.current.filter(|(at, _)| *at <= now && now.duration_since(*at) < CURRENT);
+        let (at, size) = known.unwrap_or_else(|| (now, size()));
+        self.current = Some((at, size));
+        size
+    }
+
     /// Returns the largest size of the NodePool in the window, from the size at each removal and the current one.
-    fn size(&self, current: usize) -> usize {
+    fn largest(&self, current: usize) -> usize {
         self.removed.values().map(|removal| removal.size).fold(current, usize::max)
     }
 }
 
-/// Returns the number of initialized NodeClaims that are not being deleted. Only the controller writes the conditions of NodeClaims,
-/// so a node cannot raise the number.
-pub fn size<'c>(claims: impl Iterator<Item = &'c NodeClaim>) -> usize {
+/// Returns the size of a NodePool, from its NodeClaims and whether each of them has a notice. Only initialized NodeClaims that are not
+/// being deleted count, because a node cannot write their conditions. NodeClaims with a notice are held, and plans replace them
+/// already: the size is the larger one of their number and that of the others, so that nodes and replacements do not count twice.
+pub fn size<'c>(claims: impl Iterator<Item = (&'c NodeClaim, bool)>) -> usize {
     let stays =
-        |claim: &&NodeClaim| claim.metadata.deletion_timestamp.is_none() && claim.is_true(condition::INITIALIZED);
-    claims.filter(stays).count()
+        |claim: &NodeClaim| claim.metadata.deletion_timestamp.is_none() && claim.is_true(condition::INITIALIZED);
+    let (noticed, others): (Vec<bool>, Vec<bool>) =
+        claims.filter(|(claim, _)| stays(claim)).map(|(_, is_noticed)| is_noticed).partition(|is_noticed| *is_noticed);
+    noticed.len().max(others.len())
 }
 
 /// Returns the number of removals that a NodePool of this size is allowed in ten minutes.
@@ -145,7 +161,7 @@ mod tests {
     use crate::fixture::{at, claim, condition as cond};
 
     fn permitted(limit: &NoticeLimit, size: usize, now: i64) -> usize {
-        (0..size).filter(|index| limit.permits("web", &format!("web-{index}"), size, at(now))).count()
+        (0..size).filter(|index| limit.permits("web", &format!("web-{index}"), || size, at(now))).count()
     }
 
     #[test]
@@ -154,7 +170,7 @@ mod tests {
             let limit = NoticeLimit::default();
             assert_eq!(permitted(&limit, size, 0), expected, "{size}");
             assert_eq!(permitted(&limit, size, 599), expected, "{size}: a permission remains, and no other is added");
-            assert!(limit.permits("other", "web-99", size, at(599)), "another NodePool");
+            assert!(limit.permits("other", "web-99", || size, at(599)), "another NodePool");
         }
     }
 
@@ -162,7 +178,7 @@ mod tests {
     fn permits_more_after_the_window() {
         let limit = NoticeLimit::default();
         assert_eq!(permitted(&limit, 100, 0), 20);
-        let next = (20..100).filter(|index| limit.permits("web", &format!("web-{index}"), 80, at(600))).count();
+        let next = (20..100).filter(|index| limit.permits("web", &format!("web-{index}"), || 80, at(600))).count();
         assert_eq!(next, 16);
     }
 
@@ -173,7 +189,7 @@ mod tests {
         for (size, further) in [(7, 0), (10, 0), (15, 0), (16, 1), (30, 3), (100, 17)] {
             let limit = NoticeLimit::default();
             assert_eq!(permitted(&limit, 10, 0), 3);
-            let new = (0..size).filter(|index| limit.permits("web", &format!("new-{index}"), size, at(300))).count();
+            let new = (0..size).filter(|index| limit.permits("web", &format!("new-{index}"), || size, at(300))).count();
             assert_eq!(new, further, "{size}");
         }
     }
@@ -181,9 +197,9 @@ mod tests {
     #[test]
     fn permits_a_fifth_of_the_largest_size_when_a_nodepool_shrinks() {
         let limit = NoticeLimit::default();
-        assert!(limit.permits("web", "web-0", 100, at(0)));
+        assert!(limit.permits("web", "web-0", || 100, at(0)));
         let after = |first: usize, size, now| {
-            (first..first + 100).filter(|index| limit.permits("web", &format!("web-{index}"), size, at(now))).count()
+            (first..first + 100).filter(|index| limit.permits("web", &format!("web-{index}"), || size, at(now))).count()
         };
         assert_eq!(after(1, 20, 599), 19, "the removals of ten minutes count against the size at that time");
         assert_eq!(after(200, 20, 600), 0, "19 removals of a NodePool of 20 nodes");
@@ -196,7 +212,7 @@ mod tests {
         let limit = NoticeLimit::default();
         let sizes = |minute: i64| if minute < 60 { 30 } else { 10 };
         let times: Vec<i64> = (0..180)
-            .filter(|minute| limit.permits("web", &format!("web-{minute}"), sizes(*minute), at(minute * 60)))
+            .filter(|minute| limit.permits("web", &format!("web-{minute}"), || sizes(*minute), at(minute * 60)))
             .collect();
         let in_window = |start: i64| times.iter().filter(|minute| (start..start + 10).contains(*minute)).count();
         assert!((0..60).all(|start| in_window(start) <= 6), "{times:?}");
@@ -208,16 +224,16 @@ mod tests {
     #[test]
     fn restore_continues_the_window_of_an_earlier_process() {
         let first = NoticeLimit::default();
-        assert!((0..19).all(|index| first.permits("web", &format!("web-{index}"), 100, at(index))));
+        assert!((0..19).all(|index| first.permits("web", &format!("web-{index}"), || 100, at(index))));
         let stored = first.stored("web", at(300)).unwrap();
         assert_eq!(first.stored("other", at(300)), None);
         let next = NoticeLimit::default();
         next.restore("web", &stored, at(300));
-        assert!(next.permits("web", "web-18", 81, at(300)), "a permission remains");
-        assert!(next.permits("web", "web-50", 81, at(300)));
+        assert!(next.permits("web", "web-18", || 81, at(300)), "a permission remains");
+        assert!(next.permits("web", "web-50", || 81, at(300)));
         next.restore("web", &stored, at(301));
-        assert!(!next.permits("web", "web-51", 81, at(301)));
-        assert!(next.permits("web", "web-51", 81, at(600)), "the first removal no longer counts");
+        assert!(!next.permits("web", "web-51", || 81, at(301)));
+        assert!(next.permits("web", "web-51", || 81, at(600)), "the first removal no longer counts");
         next.restore("web", &stored, at(700));
         assert_eq!(next.stored("web", at(700)).map(|text| text.matches("at").count()), Some(2));
         assert_eq!(next.stored("web", at(1200)), None);
@@ -241,7 +257,7 @@ mod tests {
     fn stored_has_a_bounded_size() {
         let limit = NoticeLimit::default();
         let name = |index| format!("{}-{index:05}", "n".repeat(57));
-        assert!((0..2000).all(|index| limit.permits("web", &name(index), 10_000, at(index / 10))));
+        assert!((0..2000).all(|index| limit.permits("web", &name(index), || 10_000, at(index / 10))));
         let stored = limit.stored("web", at(200)).unwrap();
         assert!(
             stored.len() < 128 * 1024 && stored.contains(&name(1999)) && !stored.contains(&name(0)),
@@ -260,7 +276,11 @@ mod tests {
         let mut deleting = conditions(&up);
         deleting["metadata"] = json!({"deletionTimestamp": at(0).to_string(), "finalizers": ["other"]});
         let claims = [conditions(&up), conditions(&up[..2]), conditions(&[]), deleting].map(|change| claim(&change));
-        assert_eq!(size(claims.iter().map(AsRef::as_ref)), 1);
+        for (noticed, expected) in [(0, 5), (1, 4), (2, 3), (3, 3), (5, 5)] {
+            let up = (0..5).map(|index| (claims[0].as_ref(), index < noticed));
+            let others = claims[1..].iter().map(|claim| (claim.as_ref(), false));
+            assert_eq!(size(up.chain(others)), expected, "{noticed}");
+        }
     }
 
     #[test]
@@ -270,7 +290,7 @@ mod tests {
         permitted(&limit, 10, 0);
         assert_eq!(limit.held("web", at(119)), Some(HeldNotices { held: 7, removed: 3 }));
         assert_eq!(limit.held("web", at(120)), None, "no NodeClaim asked again");
-        assert!(!limit.permits("web", "web-9", 10, at(130)));
+        assert!(!limit.permits("web", "web-9", || 10, at(130)));
         assert_eq!(limit.held("web", at(130)), Some(HeldNotices { held: 1, removed: 3 }));
         assert_eq!(limit.held("web", at(900)), None);
         assert!(limit.0.lock().is_empty(), "nothing is kept for ever");
