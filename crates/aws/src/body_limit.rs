@@ -10,7 +10,7 @@ use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::body::SdkBody;
 use http_body_util::Limited;
 
-/// Maximum size of a response in bytes. The largest one, a page of DescribeInstances with 1,000 instances, has 10 MB.
+/// Maximum size of a response in bytes. The largest one is a page of DescribeInstances: 1,000 instances of less than 10 kB.
 const MAX_BODY: usize = 64 << 20;
 
 /// HTTP client whose responses end with an error at the limit. The failed call names itself in its error.
