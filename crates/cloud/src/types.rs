@@ -24,7 +24,7 @@ use crate::unavailable_offerings::UnavailableOfferings;
 pub use capacity::{EFA, allocatable, capacity};
 pub use class::{ClassError, ClassSettings, Threshold};
 pub use compatibility::{Incompatible, unfit};
-pub use labels::{is_exotic, labels};
+pub use labels::labels;
 pub use measured::{
     BELIEVED, MEASURED, Measured, MeasurementUpdate, Measurements, NodeReading, NodeSettings, image_set,
     is_plausible_memory, node_number,

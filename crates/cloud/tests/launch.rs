@@ -167,7 +167,7 @@ async fn choose_returns_the_cheapest_types_that_fit() {
     };
     let fitting: Vec<_> = fixture.catalogue.types.iter().filter(fits).collect();
     assert!(types.iter().all(|name| fitting.iter().any(|kind| kind.name == *name)), "{types:?}");
-    let ordinary = fitting.iter().filter(|kind| !types::is_exotic(&kind.labels));
+    let ordinary = fitting.iter().filter(|kind| !kind.is_exotic());
     let list = ordinary.flat_map(|kind| &kind.offerings).filter(|one| one.capacity_type == CapacityType::OnDemand);
     let limit = list.filter(|one| one.available).map(|one| one.price.0).min().unwrap();
     assert!(overrides.iter().all(|one| one.priority <= limit), "spot is never dearer than the cheapest on-demand");
@@ -229,7 +229,7 @@ async fn choose_avoids_exotic_types_when_others_fit() {
         let choice = fixture.choose(&ask(std::slice::from_ref(&requirement))).unwrap();
         for one in choice.configs.iter().flat_map(|config| &config.overrides) {
             let kind = fixture.catalogue.types.iter().find(|kind| kind.name == one.instance_type).unwrap();
-            assert_eq!(types::is_exotic(&kind.labels), exotic, "{requirement:?} {}", kind.name);
+            assert_eq!(kind.is_exotic(), exotic, "{requirement:?} {}", kind.name);
         }
     }
 }

@@ -1,5 +1,5 @@
 //! What a launch requests lies within what its plan priced, for any prices: changed by NodeOverlays, spot above on-demand,
-//! capacity reservations and capacity blocks.
+//! capacity reservations and capacity blocks, bare-metal and accelerated types.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,13 +14,17 @@ use cloud::{Image, Subnet};
 use jiff::Timestamp;
 use planner::{
     CapacityType, Catalogue, InstanceType, Launch, MicroDollars, Offering, Operator, Pod, PodShape, Policy, Pool,
-    Requirement, Reservation, Resources, Snapshot, plan,
+    Requirement, Reservation, Resources, Snapshot, check, plan,
 };
 use proptest::prelude::{ProptestConfig, Strategy, any, proptest};
 use proptest::test_runner::RngSeed;
 use proptest::{collection, option, prop_assert, prop_assert_eq};
 
 const ZONES: [&str; 2] = ["us-west-2a", "us-west-2b"];
+
+/// Labels of bare-metal and accelerated types.
+const EXOTIC: [(&str, &str); 3] =
+    [(label::INSTANCE_HYPERVISOR, ""), (label::INSTANCE_GPU_COUNT, "1"), (label::INSTANCE_ACCELERATOR_COUNT, "2")];
 
 fn subnet(zone: &str) -> Subnet {
     Subnet { id: format!("subnet-{zone}"), zone: zone.to_owned(), free_addresses: 1000, ..Subnet::default() }
@@ -76,8 +80,10 @@ fn types() -> impl Strategy<Value = Vec<InstanceType>> {
     let sold = collection::vec(option::weighted(0.7, one), 4);
     let block = option::weighted(0.2, (option::weighted(0.3, price()), any::<bool>()));
     let performance = option::weighted(0.2, 800u32..1400);
-    collection::vec((sold, block, performance, 0i64..3), 1..6).prop_map(|rows| {
-        let kind = |(number, (sold, block, performance, size)): (usize, (Vec<_>, Option<_>, Option<u32>, i64))| {
+    let exotic = option::weighted(0.4, 0usize..EXOTIC.len());
+    collection::vec((sold, block, performance, 0i64..3, exotic), 1..6).prop_map(|rows| {
+        let kind = |(number, row): (usize, (Vec<_>, Option<_>, Option<u32>, i64, Option<usize>))| {
+            let (sold, block, performance, size, exotic) = row;
             let sides = [(CapacityType::Spot, 0), (CapacityType::Spot, 1), (CapacityType::OnDemand, 0)];
             let sides = sides.into_iter().chain([(CapacityType::OnDemand, 1)]);
             let sold = sides.zip(sold).filter_map(|((of, zone), row): (_, Option<(i64, bool)>)| {
@@ -96,6 +102,11 @@ fn types() -> impl Strategy<Value = Vec<InstanceType>> {
                 allocatable: amounts,
                 offerings,
                 performance,
+                labels: exotic
+                    .map(|row| EXOTIC[row])
+                    .map(|(key, value)| (key.to_owned(), vec![value.to_owned()]))
+                    .into_iter()
+                    .collect(),
                 ..InstanceType::default()
             }
         };
@@ -164,7 +175,9 @@ proptest! {
         };
         let snapshot = snapshot(types, &pods, sides);
         let (class, settings, types) = (class(), settings(), &snapshot.catalogues[0].types);
-        for launch in &plan(&snapshot).launches {
+        let planned = plan(&snapshot);
+        prop_assert_eq!(check(&snapshot, &planned), Vec::new());
+        for launch in &planned.launches {
             let offer = LaunchOffer {
                 class: &class,
                 catalogue: &snapshot.catalogues[0],
@@ -177,6 +190,11 @@ proptest! {
             prop_assert!(choice.is_ok(), "{choice:?} {launch:?}");
             let Ok(choice) = choice else { continue };
             let used = requested(&choice, types);
+            let mut kinds = used.iter().map(|(kind, _)| kind);
+            prop_assert!(kinds.all(|kind| launch.instance_types.contains(&kind.name)), "{choice:?} {launch:?}");
+            let exotic = |name: &&String| types.iter().any(|kind| kind.name == **name && !kind.labels.is_empty());
+            let count = launch.instance_types.iter().filter(exotic).count();
+            prop_assert!(count == 0 || count == launch.instance_types.len(), "{launch:?}");
             let first = choice.configs.iter().flat_map(|config| &config.overrides).map(|pool| pool.priority).min();
             prop_assert_eq!(first, used.iter().map(cost).min());
             let mut best = used.iter().filter(|it| Some(cost(it)) == first);

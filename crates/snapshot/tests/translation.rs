@@ -60,6 +60,9 @@ fn planner_labels_equal_the_labels_of_the_api() {
         (planner::label::CAPACITY_TYPE, api::label::CAPACITY_TYPE),
         (planner::label::INSTANCE_TYPE, api::label::INSTANCE_TYPE),
         (planner::label::HOSTNAME, api::label::HOSTNAME),
+        (planner::label::INSTANCE_HYPERVISOR, api::label::INSTANCE_HYPERVISOR),
+        (planner::label::INSTANCE_GPU_COUNT, api::label::INSTANCE_GPU_COUNT),
+        (planner::label::INSTANCE_ACCELERATOR_COUNT, api::label::INSTANCE_ACCELERATOR_COUNT),
         (planner::label::ON_DEMAND_BASE, api::annotation::ON_DEMAND_BASE),
         (planner::label::SPOT_SHARE, api::annotation::SPOT_SHARE),
     ];

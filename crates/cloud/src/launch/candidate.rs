@@ -4,7 +4,6 @@ use api::label;
 use planner::{CapacityType, FirstChoice, InstanceType, Offering};
 
 use super::LaunchOffer;
-use crate::types::is_exotic;
 
 /// An instance type that the NodeClaim may launch, with its compatible available offerings.
 #[derive(Clone)]
@@ -35,10 +34,11 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Drops bare-metal and accelerated types unless nothing else is left.
+/// Drops bare-metal and accelerated types unless nothing else is left. The planner lists types by the same rule, so that this
+/// changes only NodeClaims that list both, such as those of static NodePools.
 pub(super) fn drop_exotic(candidates: &mut Vec<Candidate<'_>>) {
-    if candidates.iter().any(|candidate| !is_exotic(&candidate.kind.labels)) {
-        candidates.retain(|candidate| !is_exotic(&candidate.kind.labels));
+    if candidates.iter().any(|candidate| !candidate.kind.is_exotic()) {
+        candidates.retain(|candidate| !candidate.kind.is_exotic());
     }
 }
 

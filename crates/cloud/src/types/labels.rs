@@ -63,15 +63,6 @@ pub fn labels(info: &InstanceTypeInfo, facts: &Facts, settings: &Settings) -> BT
     all
 }
 
-/// Reports whether a launch avoids the type while ordinary types suffice: bare-metal and accelerated types.
-#[must_use]
-pub fn is_exotic(labels: &BTreeMap<String, Vec<String>>) -> bool {
-    let empty_hypervisor = labels.get(label::INSTANCE_HYPERVISOR).is_some_and(|values| values == &[String::new()]);
-    empty_hypervisor
-        || labels.contains_key(label::INSTANCE_GPU_COUNT)
-        || labels.contains_key(label::INSTANCE_ACCELERATOR_COUNT)
-}
-
 fn device(set: &mut impl FnMut(&str, String), one: &Accelerator, [name, manufacturer, count]: [&str; 3]) {
     set(name, kebab(&one.name));
     set(manufacturer, kebab(&one.manufacturer));

@@ -18,6 +18,12 @@ pub mod label {
     pub const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
     /// Hostname; unknown before a node registers.
     pub const HOSTNAME: &str = "kubernetes.io/hostname";
+    /// Hypervisor; empty for bare metal.
+    pub const INSTANCE_HYPERVISOR: &str = "karpenter.k8s.aws/instance-hypervisor";
+    /// Number of GPUs of the instance type.
+    pub const INSTANCE_GPU_COUNT: &str = "karpenter.k8s.aws/instance-gpu-count";
+    /// Number of accelerators of the instance type.
+    pub const INSTANCE_ACCELERATOR_COUNT: &str = "karpenter.k8s.aws/instance-accelerator-count";
     /// Annotation of a pod with the number of its workload's pods that never run on spot; named in reasons.
     pub const ON_DEMAND_BASE: &str = "kerf.sh/on-demand-base";
     /// Annotation with the share of a workload's other pods that run on spot; named in reasons.
@@ -107,6 +113,17 @@ pub enum CapacityType {
     Spot,
     /// Capacity at full price.
     OnDemand,
+}
+
+impl InstanceType {
+    /// Reports whether launches avoid the type while ordinary types fit: bare-metal and accelerated types.
+    #[must_use]
+    pub fn is_exotic(&self) -> bool {
+        let no_hypervisor = self.labels.get(label::INSTANCE_HYPERVISOR).is_some_and(|it| it == &[String::new()]);
+        no_hypervisor
+            || self.labels.contains_key(label::INSTANCE_GPU_COUNT)
+            || self.labels.contains_key(label::INSTANCE_ACCELERATOR_COUNT)
+    }
 }
 
 impl Offering {

@@ -3,6 +3,7 @@
 pub(super) mod limits;
 pub(super) mod node_template;
 pub(super) mod pool_template;
+pub(super) mod priced_type;
 pub(super) mod reservations;
 pub(super) mod type_filter;
 
@@ -14,10 +15,11 @@ use crate::{MicroDollars, MinValuesPolicy, Node, Resources, Snapshot};
 
 use super::Attempt;
 use super::demand::Demand;
-use super::demand::dimensions::Load;
+use super::demand::dimensions::{Load, fits};
 use super::demand::requirement_sets::{RequirementSetId, RequirementSets};
 use limits::{Footprint, Headroom, footprint, maximum};
-use node_template::{CapacityTypes, NodeTemplates, PricedType, TemplateId};
+use node_template::{NodeTemplates, TemplateId};
+use priced_type::{CapacityTypes, PricedType};
 use reservations::Reservations;
 use type_filter::TypeFilter;
 
@@ -129,7 +131,8 @@ impl Capacity<'_> {
 
     /// Reports whether at least `least` types, from a position on, hold the load.
     pub(super) fn enough_types(&self, template: TemplateId, from: usize, load: Load<'_>, least: usize) -> bool {
-        least <= 1 || self.templates.holding(template, from, load).take(least).count() >= least
+        let listed = || self.templates.get(template).listable(self.templates.holding(template, from, load));
+        least <= 1 || listed().take(least).count() >= least
     }
 
     /// Returns the cheapest entry of a template that holds one pod; limits are ignored.
@@ -164,7 +167,8 @@ impl Capacity<'_> {
         listed.fold(Footprint::default(), |all, it| maximum(&all, &candidates[own.entries[it].candidate].footprint))
     }
 
-    /// Returns positions of the entries from one on that hold the load and that the limits allow.
+    /// Returns positions of the entries from one on that hold the load and that the limits allow, as far as one launch may list
+    /// them.
     fn within_limits<'s>(
         &'s self,
         template: TemplateId,
@@ -177,23 +181,23 @@ impl Capacity<'_> {
             let wanted = &candidates[own.entries[*position].candidate].footprint;
             self.headroom.allows(own.pool_template, wanted, load.held)
         };
-        self.templates.holding(template, from, load).filter(fits)
+        own.listable(self.templates.holding(template, from, load).filter(fits))
     }
 
-    /// Returns as many of the fitting entries, cheapest first, as a claim may list and as the limits allow together, and
+    /// Returns as many of the fitting entries, in their order, as one launch may list and as the limits allow together, and
     /// reserves the limits.
-    pub(super) fn take_types(&mut self, template: TemplateId, held: &[i64], mut fitting: Vec<usize>) -> Vec<usize> {
+    pub(super) fn take_types(&mut self, template: TemplateId, held: &[i64], fitting: Vec<usize>) -> Vec<usize> {
         let most = self.most_types();
         let template = self.templates.get(template);
         if !self.headroom.is_bounded(template.pool_template) {
-            fitting.truncate(most);
-            return fitting;
+            return template.listable(fitting.into_iter()).take(most).collect();
         }
         let candidates = &self.templates.pool_templates[template.pool_template].candidates;
         let mut held: Footprint = held.into();
-        let mut kept = Vec::new();
+        let mut kept: Vec<usize> = Vec::new();
         for position in fitting {
-            if kept.len() == most {
+            let beside = kept.first().is_none_or(|first| position < template.end_of_class(*first));
+            if kept.len() == most || !beside {
                 break;
             }
             let wanted = maximum(&held, &candidates[template.entries[position].candidate].footprint);
@@ -244,7 +248,9 @@ impl Capacity<'_> {
 
     fn cheapest_share(&self, template: TemplateId, requests: &[i64]) -> i64 {
         let own = self.templates.get(template);
-        let shares = own.entries.iter().enumerate().map(|(position, entry)| {
+        let candidates = &self.templates.pool_templates[own.pool_template].candidates;
+        let first = own.entries.iter().position(|entry| fits(requests, &candidates[entry.candidate].free)).unwrap_or(0);
+        let shares = own.entries.iter().enumerate().take(own.end_of_class(first)).map(|(position, entry)| {
             let free = &self.templates.candidate(template, position).free;
             let parts = requests.iter().zip(free.iter()).filter(|(asked, free)| **asked > 0 && **free > 0);
             parts.map(|(asked, free)| part_of(entry.cost, *asked, *free)).max().unwrap_or(0)

@@ -36,7 +36,7 @@ fn cluster() -> Snapshot {
 }
 
 /// Rows: a part of the expected finding, and the change of a valid plan.
-const ROWS: [(&str, Mutation); 27] = [
+const ROWS: [(&str, Mutation); 28] = [
     ("has 2 places", |_, plan| {
         let pod = plan.launches[0].pods[0];
         plan.launches[1].pods.push(pod);
@@ -58,6 +58,12 @@ const ROWS: [(&str, Mutation); 27] = [
     ("lists more than 2 types", |snapshot, _| snapshot.policy.max_instance_types = 2),
     ("lists no types", |_, plan| Arc::make_mut(&mut plan.launches[0].instance_types).clear()),
     ("types are not cheapest first", |_, plan| Arc::make_mut(&mut plan.launches[0].instance_types).reverse()),
+    ("lists bare-metal or accelerated types beside", |snapshot, plan| {
+        let first = &plan.launches[0].instance_types[0];
+        let types = &mut Arc::make_mut(&mut snapshot.catalogues[0]).types;
+        let kind = types.iter_mut().find(|kind| kind.name == *first).expect("a type of the catalogue");
+        kind.labels.insert(label::INSTANCE_GPU_COUNT.to_owned(), vec!["1".to_owned()]);
+    }),
     ("the cheapest is", |_, plan| plan.launches[0].price.0 -= 1),
     ("does not bear taint", |snapshot, _| {
         let taint = Taint { key: "k".to_owned(), value: String::new(), effect: Effect::NoSchedule };

@@ -27,6 +27,7 @@ impl<'a> Offered<'a> {
 
     pub(super) fn check(&self, findings: &mut Findings) {
         self.prices(findings);
+        self.classes(findings);
         // The claim of a static NodePool is its template, with every type that the template allows.
         if self.launch.launch.purpose == Purpose::Provision {
             self.min_values(findings);
@@ -47,6 +48,18 @@ impl<'a> Offered<'a> {
         let real = self.listed.first().and_then(|(_, offerings)| cheapest(offerings)).map(|(price, _)| price);
         let stated = self.launch.launch.price;
         findings.expect(real == Some(stated), subject, || format!("says {stated:?}, the cheapest is {real:?}"));
+    }
+
+    /// Checks that bare-metal and accelerated types stand beside ordinary ones only where `minValues` may need all of them. The
+    /// launch would drop them, and use an offering with another price.
+    fn classes(&self, findings: &mut Findings) {
+        let exotic = self.listed.iter().filter(|(kind, _)| kind.is_exotic()).count();
+        let launch = self.launch.launch;
+        let own = launch.requirements.iter().chain(&self.launch.pool.requirements);
+        let flexible = launch.min_instance_types.is_some() || own.into_iter().any(|it| it.min_values.is_some());
+        findings.expect(flexible || exotic == 0 || exotic == self.listed.len(), &self.launch.subject, || {
+            "lists bare-metal or accelerated types beside ordinary ones".to_owned()
+        });
     }
 
     /// Checks that the flexibility that the NodePool requires remains; where it was reduced, only as far as necessary.
@@ -88,16 +101,20 @@ impl<'a> Offered<'a> {
     }
 
     /// Checks that a possible spot launch lists as many types as the policy requires, where each of its pods alone could have
-    /// as many. Under a limit every further type may cost other pods their place, so the solver decides.
+    /// as many. Under a limit every further type may cost other pods their place, so the solver decides; likewise for
+    /// bare-metal and accelerated types, which some pods need only together.
     fn spot(&self, findings: &mut Findings) {
         let checked = self.launch;
         let policy = &checked.snapshot.policy;
         let least = policy.least_spot_types.min(policy.max_instance_types);
         let spot = self.listed.iter().flat_map(|it| &it.1).any(|it| it.capacity_type == CapacityType::Spot);
-        if !spot || checked.launch.pods.is_empty() || self.listed.len() >= least || self.limited() {
+        let exotic = self.listed.iter().all(|(kind, _)| kind.is_exotic());
+        if !spot || exotic || checked.launch.pods.is_empty() || self.listed.len() >= least || self.limited() {
             return;
         }
-        let could = (0..checked.in_flight_node.kinds.len()).filter(|kind| checked.could_list(*kind)).count();
+        let ordinary = |position: &usize| !checked.in_flight_node.kinds[*position].0.is_exotic();
+        let all = (0..checked.in_flight_node.kinds.len()).filter(ordinary);
+        let could = all.filter(|kind| checked.could_list(*kind)).count();
         findings.expect(could < least, &checked.subject, || {
             format!("may be spot and lists {} types, {least} of {could} were due", self.listed.len())
         });

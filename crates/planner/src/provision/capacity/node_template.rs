@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::{CapacityType, Offering, Operator, Requirement, Requirements, Toleration, ValueSet, label};
+use crate::{CapacityType, Operator, Requirement, Requirements, Toleration, ValueSet, label};
 
 use super::pool_template::{CandidateType, PoolTemplate};
+use super::priced_type::PricedType;
 use crate::provision::demand::dimensions::{Amounts, Load, fits};
 use crate::provision::demand::requirement_sets::{
     ClassId, RequirementSetId, RequirementSets, Tolerance, first_untolerated,
@@ -24,9 +25,11 @@ pub(in crate::provision) type TemplateId = usize;
 pub(in crate::provision) struct NodeTemplate {
     pub(in crate::provision) pool_template: usize,
     pub(in crate::provision) requirements: Requirements,
-    /// Available types that satisfy the requirements, by cost, then by name. Reserved capacity counts only where the
-    /// requirements name the reservation.
+    /// Available types that satisfy the requirements, in the order in which a launch uses them: ordinary types first, then by
+    /// cost, then by name. Reserved capacity counts only where the requirements name the reservation.
     pub(in crate::provision) entries: Arc<[PricedType]>,
+    /// Number of ordinary types, which come first; all types where some label must keep several values.
+    ordinary: usize,
     /// Candidates whose own labels satisfy the requirements, available or not.
     alike: Arc<[usize]>,
     /// For each topology key the single remaining value, if there is one.
@@ -37,41 +40,21 @@ pub(in crate::provision) struct NodeTemplate {
     pub(in crate::provision) flexible: bool,
 }
 
-/// Available instance type with its price.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::provision) struct PricedType {
-    /// Its position among the template's candidates.
-    pub(in crate::provision) candidate: usize,
-    /// Cost of the cheapest offering for comparisons: price per unit of performance, plus the NodePool's fee.
-    pub(in crate::provision) cost: i64,
-    /// Price of this offering, in micro-dollars per hour.
-    pub(in crate::provision) price: i64,
-    pub(in crate::provision) cheapest: CapacityType,
-    /// Capacity types in which the type is available.
-    pub(in crate::provision) sold_as: CapacityTypes,
-}
-
-/// Set of capacity types.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::provision) struct CapacityTypes(u8);
-
-impl CapacityTypes {
-    const ALL: [CapacityType; 3] = [CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand];
-
-    fn only(one: CapacityType) -> Self {
-        Self(1 << one as u8)
+impl NodeTemplate {
+    /// Returns the end of the entries that one launch may list together with the entry at a position: bare-metal and accelerated
+    /// types never stand beside ordinary ones.
+    pub(in crate::provision) fn end_of_class(&self, position: usize) -> usize {
+        if position < self.ordinary { self.ordinary } else { self.entries.len() }
     }
 
-    pub(in crate::provision) fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    pub(in crate::provision) fn contains(self, one: CapacityType) -> bool {
-        self.0 & Self::only(one).0 != 0
-    }
-
-    pub(in crate::provision) fn iter(self) -> impl Iterator<Item = CapacityType> {
-        Self::ALL.into_iter().filter(move |one| self.contains(*one))
+    /// Returns those of the positions, which ascend, that one launch may list together: the class of the first one.
+    pub(in crate::provision) fn listable<'s>(
+        &'s self,
+        positions: impl Iterator<Item = usize> + 's,
+    ) -> impl Iterator<Item = usize> + 's {
+        let mut positions = positions.peekable();
+        let end = positions.peek().map_or(0, |first| self.end_of_class(*first));
+        positions.take_while(move |position| *position < end)
     }
 }
 
@@ -359,7 +342,18 @@ impl<'a> NodeTemplates<'a> {
         (from..own.entries.len()).filter(move |position| candidates[own.entries[*position].candidate].holds(load))
     }
 
-    /// Returns the cheapest entry that holds these amounts alone.
+    /// Returns the lowest price of an entry that holds these amounts, also of a bare-metal or accelerated one that is listed only
+    /// with further pods.
+    pub(in crate::provision) fn lowest_price(&mut self, template: TemplateId, amounts: &Amounts) -> Option<i64> {
+        let first = self.first_fit(template, amounts)?;
+        let own = &self.list[template];
+        let candidates = &self.pool_templates[own.pool_template].candidates;
+        let rest = &own.entries[own.end_of_class(first)..];
+        let further = rest.iter().find(|entry| fits(amounts, &candidates[entry.candidate].free));
+        further.into_iter().chain([&own.entries[first]]).map(|entry| entry.price).min()
+    }
+
+    /// Returns the first entry that holds these amounts alone.
     pub(in crate::provision) fn first_fit(&mut self, template: TemplateId, amounts: &Amounts) -> Option<usize> {
         if let Some(known) = self.first_fits.get(&(template, amounts.clone())) {
             return *known;
@@ -431,7 +425,12 @@ impl<'a> NodeTemplates<'a> {
         topology: &mut Topology<'a>,
     ) -> TemplateId {
         let own = &self.pool_templates[pool_template];
-        let entries = entries.unwrap_or_else(|| own.all_priced(&alike, &requirements));
+        let flexible = requirements.iter().any(|(_, set)| set.min_values().is_some());
+        let mut entries = entries.unwrap_or_else(|| own.all_priced(&alike, &requirements));
+        let is_late = |entry: &PricedType| !flexible && own.candidates[entry.candidate].exotic;
+        entries.sort_by_key(|entry| {
+            (is_late(entry), entry.cost, entry.cheapest, &own.candidates[entry.candidate].offer.kind.name)
+        });
         let keys: Vec<(KeyId, String)> = topology.key_names().map(|(key, name)| (key, name.to_owned())).collect();
         let pin = |(key, name): &(KeyId, String), topology: &mut Topology<'a>| {
             let value = requirements.get(name).and_then(ValueSet::single).filter(|_| *key != HOST);
@@ -441,7 +440,8 @@ impl<'a> NodeTemplates<'a> {
             pool_template,
             pins: keys.iter().map(|key| pin(key, topology)).collect(),
             allows_spot: entries.iter().any(|entry| entry.sold_as.contains(CapacityType::Spot)),
-            flexible: requirements.iter().any(|(_, set)| set.min_values().is_some()),
+            ordinary: entries.iter().take_while(|entry| !is_late(entry)).count(),
+            flexible,
             requirements: requirements.clone(),
             entries: entries.into(),
             alike: alike.into(),
@@ -449,52 +449,5 @@ impl<'a> NodeTemplates<'a> {
         self.list.push(template);
         self.known.insert((pool_template, requirements), self.list.len() - 1);
         self.list.len() - 1
-    }
-}
-
-impl PoolTemplate<'_> {
-    /// Returns the available candidates in the order in which a launch uses them: by cost, then by capacity type and name.
-    fn all_priced(&self, candidates: &[usize], requirements: &Requirements) -> Vec<PricedType> {
-        let mut entries: Vec<PricedType> = candidates.iter().filter_map(|it| self.priced(*it, requirements)).collect();
-        entries.sort_by_key(|entry| (entry.cost, entry.cheapest, &self.candidates[entry.candidate].offer.kind.name));
-        entries
-    }
-
-    /// Returns a candidate with its cheapest offering; `None` when none is available for the requirements, or when DaemonSet
-    /// pods fill the type.
-    fn priced(&self, candidate: usize, requirements: &Requirements) -> Option<PricedType> {
-        let own = &self.candidates[candidate];
-        let mut best = None;
-        let mut sold_as = CapacityTypes::default();
-        for offering in own.offerings(requirements) {
-            best = best.into_iter().chain([(offering.price, offering.capacity_type)]).min();
-            sold_as = sold_as.with(CapacityTypes::only(offering.capacity_type));
-        }
-        let (price, cheapest) = best.filter(|_| own.lacking.is_none())?;
-        let cost = own.offer.kind.cost(price) + self.pool.node_fee.0;
-        Some(PricedType { candidate, cost, price: price.0, cheapest, sold_as })
-    }
-}
-
-impl<'a> CandidateType<'a> {
-    /// Adds the values that a label can have on a node of this type from one of these offerings.
-    pub(in crate::provision) fn values(
-        &self,
-        sold: impl Iterator<Item = &'a Offering>,
-        key: &str,
-        values: &mut BTreeSet<&'a str>,
-    ) {
-        let kind = self.offer.kind;
-        let mut sold = sold.peekable();
-        if sold.peek().is_none() {
-            return;
-        }
-        match key {
-            label::INSTANCE_TYPE => {
-                values.insert(&kind.name);
-            }
-            _ => values.extend(kind.labels.get(key).into_iter().flatten().map(String::as_str)),
-        }
-        values.extend(sold.filter_map(|offering| offering.value(key)));
     }
 }

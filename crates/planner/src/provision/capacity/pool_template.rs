@@ -44,6 +44,8 @@ pub(in crate::provision) struct CandidateType<'a> {
     /// First dimension in which DaemonSet pods alone exceed the allocatable resources: such a type takes no pods.
     pub(in crate::provision) lacking: Option<usize>,
     pub(in crate::provision) footprint: Footprint,
+    /// True if launches avoid the type while ordinary types fit.
+    pub(in crate::provision) exotic: bool,
 }
 
 /// Taints and labels that all nodes of a NodePool, or the node of one claim, will have.
@@ -126,6 +128,7 @@ impl<'a> PoolTemplate<'a> {
                 &dimensions.node_amounts(&offer.kind.allocatable, &offer.kind.attach_limits),
             ),
             footprint: footprint(self.pool, offer.kind),
+            exotic: offer.kind.is_exotic(),
             offer,
             daemons: daemons_here,
             overhead,

@@ -8,8 +8,9 @@ use crate::{
 };
 
 use crate::provision::capacity::Capacity;
-use crate::provision::capacity::node_template::{CapacityTypes, NodeTemplates, TemplateId};
+use crate::provision::capacity::node_template::{NodeTemplates, TemplateId};
 use crate::provision::capacity::pool_template::PoolTemplate;
+use crate::provision::capacity::priced_type::CapacityTypes;
 use crate::provision::demand::dimensions::Load;
 use crate::provision::new_node::NewNode;
 use crate::provision::topology::Domain;

@@ -205,13 +205,13 @@ fn best_load(capacity: &Capacity<'_>, demand: &Demand<'_>, option: &NewNodeOptio
     let template = capacity.templates.get(option.template);
     let pool_template = &capacity.templates.pool_templates[template.pool_template];
     let none = vec![0; demand.requests.len()];
-    let loads: Vec<usize> = template.entries[..]
+    let end = template.end_of_class(option.entry);
+    let loads: Vec<usize> = template.entries[..end]
         .iter()
         .map(|entry| times(&demand.requests, &none, &pool_template.candidates[entry.candidate].free).min(cap))
         .collect();
     let most = most_with_enough_types(&loads, capacity.least_types(option.template, demand.load()));
-    let ways =
-        (option.entry..template.entries.len()).filter(|it| loads[*it] > 0).map(|it| (it, loads[it].min(most).max(1)));
+    let ways = (option.entry..end).filter(|it| loads[*it] > 0).map(|it| (it, loads[it].min(most).max(1)));
     let cheapest = ways.min_by(|(one, load), (other, other_load)| {
         let each = i128::from(template.entries[*one].cost) * *other_load as i128;
         each.cmp(&(i128::from(template.entries[*other].cost) * *load as i128)).then(other_load.cmp(load))

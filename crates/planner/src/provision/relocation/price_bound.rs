@@ -30,11 +30,9 @@ pub(in crate::provision) fn cheapest_node(solver: &mut Solver<'_>, pods: &[usize
                     .copied()
             });
         }
-        let entry =
-            template.and_then(|template| Some((template, solver.capacity.templates.first_fit(template, &used)?)));
-        let price = entry.map(|(template, entry)| {
+        let price = template.and_then(|template| {
             let fee = solver.capacity.templates.pool_template_of(template).pool.node_fee.0;
-            solver.capacity.templates.get(template).entries[entry].price + fee
+            Some(solver.capacity.templates.lowest_price(template, &used)? + fee)
         });
         best = best.into_iter().chain(price).min();
     }
