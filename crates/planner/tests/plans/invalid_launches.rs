@@ -61,8 +61,8 @@ const ROWS: [(&str, Mutation); 28] = [
     ("lists bare-metal or accelerated types beside", |snapshot, plan| {
         let first = &plan.launches[0].instance_types[0];
         let types = &mut Arc::make_mut(&mut snapshot.catalogues[0]).types;
-        let kind = types.iter_mut().find(|kind| kind.name == *first).expect("a type of the catalogue");
-        kind.labels.insert(label::INSTANCE_GPU_COUNT.to_owned(), vec!["1".to_owned()]);
+        let kinds = types.iter_mut().filter(|kind| kind.name == *first);
+        kinds.for_each(|kind| drop(kind.labels.insert(label::INSTANCE_GPU_COUNT.to_owned(), vec!["1".to_owned()])));
     }),
     ("the cheapest is", |_, plan| plan.launches[0].price.0 -= 1),
     ("does not bear taint", |snapshot, _| {
