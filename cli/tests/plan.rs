@@ -131,6 +131,25 @@ fn price(folder: &Path, capacity: &str, more: &[&str], environment: &[(&str, &st
     json(&answer)["nodeClaims"][0]["pricePerHour"].as_str().unwrap_or("none").to_owned()
 }
 
+/// Rows: `minValues`, and the line of the table about it with BestEffort; Strict launches nothing for the second.
+#[test]
+fn plan_names_min_values_that_it_lowered() {
+    let folder = tempfile::tempdir().unwrap();
+    let lowered = "  minValues of node.kubernetes.io/instance-type lowered to 1 (BestEffort)";
+    for (least, line) in [(1, None), (2, Some(lowered))] {
+        let values = format!("values: [m6a.large, m6a.missing], minValues: {least}}}");
+        let input = ONE.replace("CAPACITY", "on-demand").replace("values: [m6a.large]}", &values);
+        let ask = |policy: &str, format: &str| {
+            kerf(folder.path(), &["plan", "-", "-o", format, "--min-values-policy", policy], &input, &[])
+        };
+        let claims = |policy: &str| json(&ask(policy, "json"))["nodeClaims"].clone();
+        assert_eq!(claims("BestEffort")[0]["minValuesRelaxed"], line.is_some(), "{least}");
+        let table = ask("BestEffort", "table").stdout;
+        assert_eq!(table.lines().find(|it| it.contains("minValues of")), line, "{table}");
+        assert_eq!(claims("Strict").as_array().unwrap().len(), usize::from(line.is_none()), "{least}");
+    }
+}
+
 #[test]
 fn prices_are_read_from_the_flag_else_from_the_default_path() {
     let folder = tempfile::tempdir().unwrap();

@@ -54,6 +54,8 @@ pub struct NewClaim {
     pub requirements: Vec<ClaimRequirement>,
     /// Possible instance types, cheapest first.
     pub instance_types: Vec<String>,
+    /// True if `minValues` were lowered to the number of available values.
+    pub min_values_relaxed: bool,
     /// Requests of the pods plus the minimum DaemonSet overhead, as quantities.
     pub requests: BTreeMap<String, String>,
     /// Price of the cheapest available offering that fits, in dollars.
@@ -220,6 +222,7 @@ fn claim(name: String, launch: &Launch, pods: Vec<String>, is_replacement: bool)
         node_pool: launch.pool.clone(),
         requirements,
         instance_types: launch.instance_types.to_vec(),
+        min_values_relaxed: launch.min_values_relaxed,
         requests: amounts(&launch.requests),
         price_per_hour: dollars(launch.price.0),
         pods,

@@ -100,6 +100,9 @@ impl Table {
             1 => self.lines.push("  or one other type".to_owned()),
             others => self.lines.push(format!("  or one of {others} other types")),
         }
+        for (key, count) in &node.lowered {
+            self.lines.extend(wrap(&format!("minValues of {key} lowered to {count} (BestEffort)"), WIDTH, "  "));
+        }
     }
 
     /// Returns a utilization bar, such as `cpu ########------  88 %`.

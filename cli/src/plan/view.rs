@@ -17,6 +17,8 @@ pub struct NodeRow {
     pub kind: String,
     /// Number of other possible types.
     pub others: usize,
+    /// `minValues` that a launch has at most, by label key, if the plan lowered any of them.
+    pub lowered: Vec<(String, u32)>,
     /// Zone, or `ZONE +N` with the number of other zones at the same price; empty if unknown.
     pub zone: String,
     /// `spot`, `on-demand` or `reserved`; empty if unknown.
@@ -75,6 +77,7 @@ fn launch_row(answer: &PlanAnswer, name: String, launch: &Launch) -> NodeRow {
         name,
         kind: launch.instance_types.first().cloned().unwrap_or_default(),
         others: launch.instance_types.len().saturating_sub(1),
+        lowered: lowered(answer, launch),
         zone: kind.map(|kind| zones(kind, &requirements)).unwrap_or_default(),
         capacity_type: offering.map(|offering| offering.capacity_type.as_str().to_owned()).unwrap_or_default(),
         price: Some(launch.price.0),
@@ -82,6 +85,20 @@ fn launch_row(answer: &PlanAnswer, name: String, launch: &Launch) -> NodeRow {
         allocatable: kind.map(|kind| kind.allocatable.clone()).unwrap_or_default(),
         pods: launch.pods.clone(),
     }
+}
+
+/// Returns the labels whose `minValues` the plan lowered, with the number of available values.
+fn lowered(answer: &PlanAnswer, launch: &Launch) -> Vec<(String, u32)> {
+    let pool = answer.built.snapshot.pools.iter().find(|pool| pool.name == launch.pool);
+    let asked = |key: &str| {
+        let own = pool.into_iter().flat_map(|pool| &pool.requirements).filter(|it| it.key == key);
+        own.filter_map(|it| it.min_values).max()
+    };
+    let kept = launch.requirements.iter().filter_map(|it| Some((it.key.as_str(), it.min_values?)));
+    let all = kept.chain(launch.min_instance_types.map(|count| (label::INSTANCE_TYPE, count)));
+    all.filter(|(key, kept)| asked(key).is_some_and(|asked| *kept < asked))
+        .map(|(key, kept)| (key.to_owned(), kept))
+        .collect()
 }
 
 /// Returns the nodes and in-flight NodeClaims that receive pods, by name.
@@ -101,6 +118,7 @@ pub fn existing(answer: &PlanAnswer) -> Vec<NodeRow> {
             name: node.name.clone(),
             kind: node.instance_type.clone().unwrap_or_default(),
             others: 0,
+            lowered: Vec::new(),
             zone: label(label::ZONE),
             capacity_type: label(label::CAPACITY_TYPE),
             price: cost::price(answer, node),

@@ -33,7 +33,7 @@ use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::write::writer::{Operation, Target, WriteError, Writer};
-use nodeclaims::{hold, id, unclaimed, waiting, wants_token};
+use nodeclaims::{chosen_patch, hold, id, unclaimed, waiting, wants_token};
 use request::ask;
 
 /// Delay before the retry of a launch whose EC2NodeClass or offerings are not loaded yet.
@@ -194,7 +194,7 @@ impl Launcher {
             chosen,
         };
         self.open().insert(key.clone(), open(choice.request(&token, &all), LaunchState::Preparing));
-        let patch = json!({"metadata": {"annotations": {annotation::LAUNCH_TOKEN: key}}});
+        let patch = chosen_patch(&key, &choice);
         let (mut carriers, mut failed) = (Vec::new(), None);
         for chunk in all.chunks(WRITES) {
             let write = async |member: &ClaimId| {

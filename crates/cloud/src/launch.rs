@@ -159,6 +159,8 @@ pub struct LaunchChoice {
     pub omits_own_tags: bool,
     /// Minimum number of pod IP addresses per instance: those of the smallest instance type.
     pub addresses: u32,
+    /// True if `minValues` were lowered, by the plan or because capacity has changed since.
+    pub min_values_relaxed: bool,
 }
 
 /// Name and UID of a NodeClaim.

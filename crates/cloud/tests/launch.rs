@@ -18,8 +18,10 @@ use cloud::unavailable_offerings::{FamilyClass, Scope, UnavailableOfferings};
 use cloud::{Cloud, FleetAnswer, FleetError, FleetRequest, Instance, Settings, Tags, data};
 use jiff::{SignedDuration, Timestamp};
 use machine::userdata::RenderError;
-use planner::{CapacityType, Catalogue, MinValuesPolicy, Operator, Requirement, Requirements, Resources};
+use planner::{CapacityType, Catalogue, Operator, Requirement, Requirements, Resources};
 
+#[path = "launch/min_values.rs"]
+mod min_values;
 #[path = "launch/zonal_shift.rs"]
 mod zonal_shift;
 
@@ -242,70 +244,6 @@ async fn choose_refuses_when_the_class_has_no_images() {
         panic!("no image, no launch")
     };
     assert!(message.contains("no image"), "{message}");
-}
-
-#[tokio::test]
-async fn choose_refuses_when_min_values_do_not_hold() {
-    let fixture = fixture("").await;
-    let family = |least| Requirement {
-        min_values: Some(least),
-        ..requirement(label::INSTANCE_FAMILY, Operator::In, &["m5", "m6i", "c5"])
-    };
-    assert!(fixture.choose(&ask(&[family(3)])).is_ok());
-    let Err(LaunchRefusal::InsufficientCapacity(message)) = fixture.choose(&ask(&[family(4)])) else {
-        panic!("only three")
-    };
-    assert!(message.contains("minValues"), "{message}");
-    let lowered = LaunchRequest { min_values_relaxed: true, ..ask(&[family(4)]) };
-    assert!(fixture.choose(&lowered).is_ok(), "the plan has made do with less");
-}
-
-/// The catalogue has enough values, but the sixty cheapest types do not. The policy decides: refused, or lowered.
-#[tokio::test]
-async fn choose_follows_min_values_policy_when_60_types_break_them() {
-    let mut fixture = fixture("").await;
-    fixture.class.spec.context = Some("ctx".to_owned());
-    let sizes = |least, more: &[Requirement]| {
-        let size = requirement(label::INSTANCE_SIZE, Operator::Exists, &[]);
-        ask(&[&[Requirement { min_values: Some(least), ..size }], more].concat())
-    };
-    let bought = |choice: &LaunchChoice| -> BTreeSet<String> {
-        choice.configs.iter().flat_map(|config| &config.overrides).map(|one| one.instance_type.clone()).collect()
-    };
-    let of = |types: &BTreeSet<String>| -> BTreeSet<String> {
-        types.iter().filter_map(|name| name.split_once('.')).map(|(_, size)| size.to_owned()).collect()
-    };
-    let cheapest = bought(&fixture.choose(&sizes(1, &[])).unwrap());
-    let names: Vec<&str> = cheapest.iter().map(String::as_str).collect();
-    let others = requirement(label::INSTANCE_TYPE, Operator::NotIn, &names);
-    let beyond = of(&bought(&fixture.choose(&sizes(1, &[others])).unwrap()));
-    assert!(cheapest.len() == 60 && !beyond.is_subset(&of(&cheapest)), "only the cut is in the way");
-    let left = u32::try_from(of(&cheapest).len()).unwrap();
-    assert!(fixture.choose(&sizes(left, &[])).is_ok());
-    let refused = fixture.choose(&sizes(left + 1, &[]));
-    let why = format!("minValues of {} is {}, but only {left} values are available", label::INSTANCE_SIZE, left + 1);
-    assert_eq!(refused, Err(LaunchRefusal::InsufficientCapacity(why)));
-    fixture.settings.min_values = MinValuesPolicy::BestEffort;
-    let lowered = fixture.choose(&sizes(left + 1, &[])).unwrap();
-    assert_eq!((bought(&lowered), lowered.context), (cheapest, None));
-    assert_eq!(fixture.choose(&sizes(left, &[])).unwrap().context.as_deref(), Some("ctx"), "nothing was lowered");
-}
-
-/// The context applies only to instances as requested. Prices of an overlay replace EC2's own prices.
-#[tokio::test]
-async fn request_drops_context_when_min_values_were_relaxed() {
-    let mut fixture = fixture("").await;
-    fixture.class.spec.context = Some("ctx".to_owned());
-    let bought = |relaxed, priced| {
-        let ask = LaunchRequest { min_values_relaxed: relaxed, overlay_priced: priced, ..ask(&[]) };
-        let choice = fixture.choose(&ask).unwrap();
-        let members = claims(&["a"]);
-        let request = choice.request(&Token::new(&choice, &members, fixture.cloud.now()), &members);
-        (request.context, request.prioritized)
-    };
-    assert_eq!(bought(false, false), (Some("ctx".to_owned()), false));
-    assert_eq!(bought(true, false), (None, false));
-    assert_eq!(bought(false, true), (Some("ctx".to_owned()), true));
 }
 
 #[tokio::test]

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::status::Conditioned;
-use api::{NodeClaim, condition, finalizer};
+use api::{NodeClaim, annotation, condition, finalizer};
 use cloud::Instance;
-use cloud::launch::{ClaimId, HeldInstance, Token};
+use cloud::launch::{ClaimId, HeldInstance, LaunchChoice, Token};
+use serde_json::{Value, json};
 
 use crate::state::index::Index;
 use crate::write::patches;
@@ -46,5 +47,42 @@ pub(super) fn hold(claim: &NodeClaim) -> HeldInstance {
         claim: id(claim),
         token: Token::read(claim.launch_token().unwrap_or_default()),
         instance: claim.provider_id().and_then(cloud::launch::claim::instance_id).map(str::to_owned),
+    }
+}
+
+/// Returns the patch of NodeClaims that a choice is made for: the token, and a mark where the launch lowered `minValues`.
+pub(super) fn chosen_patch(token: &str, choice: &LaunchChoice) -> Value {
+    let mut annotations = json!({annotation::LAUNCH_TOKEN: token});
+    if choice.min_values_relaxed {
+        annotations[annotation::MIN_VALUES_RELAXED] = json!(annotation::TRUE);
+    }
+    json!({"metadata": {"annotations": annotations}})
+}
+
+#[cfg(test)]
+mod tests {
+    use planner::CapacityType;
+
+    use super::*;
+
+    #[test]
+    fn chosen_patch_marks_lowered_min_values() {
+        let choice = |min_values_relaxed| LaunchChoice {
+            capacity_type: CapacityType::Spot,
+            reservation_kind: None,
+            reservations: Default::default(),
+            templates: Vec::new(),
+            configs: Vec::new(),
+            tags: Default::default(),
+            context: None,
+            prioritized: false,
+            omits_own_tags: false,
+            addresses: 0,
+            min_values_relaxed,
+        };
+        let annotations = |relaxed| chosen_patch("t", &choice(relaxed))["metadata"]["annotations"].clone();
+        assert_eq!(annotations(false), json!({annotation::LAUNCH_TOKEN: "t"}), "the plan's mark stays");
+        let marked = json!({annotation::LAUNCH_TOKEN: "t", annotation::MIN_VALUES_RELAXED: "true"});
+        assert_eq!(annotations(true), marked);
     }
 }

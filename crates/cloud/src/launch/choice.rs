@@ -25,19 +25,24 @@ pub fn choose(request: &LaunchRequest, offer: &LaunchOffer<'_>) -> Result<Launch
     if !min_values {
         drop_exotic(&mut candidates);
     }
-    let Selection { capacity_type, mut candidates } = select(request, &candidates)?;
+    let Selection { capacity_type, candidates: mut selected } = select(request, &candidates)?;
     if !min_values {
-        drop_tried(&mut candidates, offer);
+        drop_tried(&mut selected, offer);
     }
-    candidates.sort_by_key(|candidate| (candidate.cheapest(), candidate.kind.name.as_str()));
-    candidates.truncate(MAX_TYPES);
-    let as_requested = has_min_values(request, offer, &candidates)?;
-    let choice = assemble(request, offer, capacity_type, &candidates, &subnets)?;
+    keep_cheapest(&mut selected);
+    let as_requested = has_min_values(request, offer, &selected, candidates)?;
+    let choice = assemble(request, offer, capacity_type, &selected, &subnets)?;
     // The `context` requires instances as requested, so a request with lowered `minValues` is sent without it.
-    Ok(if as_requested { choice } else { LaunchChoice { context: None, ..choice } })
+    Ok(if as_requested { choice } else { LaunchChoice { context: None, min_values_relaxed: true, ..choice } })
 }
 
-/// Returns the first selection with as many values as `minValues` requires, else the first one: the policy then decides.
+/// Sorts the candidates by cost and drops those beyond [`MAX_TYPES`].
+fn keep_cheapest(candidates: &mut Vec<Candidate<'_>>) {
+    candidates.sort_by_key(|candidate| (candidate.cheapest(), candidate.kind.name.as_str()));
+    candidates.truncate(MAX_TYPES);
+}
+
+/// Returns the first selection with as many values as `minValues` requires, else the first one: [`has_min_values`] decides.
 fn select<'a>(request: &LaunchRequest, candidates: &[Candidate<'a>]) -> Result<Selection<'a>, LaunchRefusal> {
     let mut selections = selections(candidates);
     let enough = |it: &Selection<'_>| check_min_values(request, &it.candidates).is_ok();
@@ -133,17 +138,20 @@ fn requested_amounts(requests: &Resources) -> Resources {
 
 /// Reports whether `minValues` hold as requested.
 ///
-/// The plan may have lowered them. If they break only now, at the limit of [`MAX_TYPES`] or because capacity has changed, the
-/// policy decides: lowered (`BestEffort`) or refused.
+/// The plan may have lowered them. Like the planner and Karpenter, a launch counts the values of all capacity types, although it
+/// uses one of them at a time. If they break only now, at the limit of [`MAX_TYPES`] or because capacity has changed, the policy
+/// decides: lowered (`BestEffort`) or refused.
 fn has_min_values(
     request: &LaunchRequest,
     offer: &LaunchOffer<'_>,
-    candidates: &[Candidate<'_>],
+    selected: &[Candidate<'_>],
+    mut all: Vec<Candidate<'_>>,
 ) -> Result<bool, LaunchRefusal> {
     if request.min_values_relaxed {
         return Ok(false);
     }
-    match check_min_values(request, candidates) {
+    keep_cheapest(&mut all);
+    match check_min_values(request, selected).or_else(|_| check_min_values(request, &all)) {
         Err(_) if offer.settings.min_values == MinValuesPolicy::BestEffort => Ok(false),
         checked => checked.map(|()| true),
     }
@@ -214,6 +222,7 @@ fn assemble(
         prioritized: request.overlay_priced || candidates.iter().any(|candidate| candidate.kind.performance.is_some()),
         omits_own_tags: offer.class.omits_own_tags,
         addresses: u32::try_from(pods.unwrap_or_default()).unwrap_or(0),
+        min_values_relaxed: false,
     })
 }
 

@@ -117,9 +117,9 @@ fn few<'k>(launch: &Launch, kinds: Vec<(&'k InstanceType, i64)>) -> Result<Vec<(
     Ok(kept)
 }
 
-/// Returns the launch with these types only, if they have as many values as `minValues` requires.
+/// Returns the launch with these types only, if they have as many values as `minValues` requires, or as the plan lowered it to.
 fn finish(mut launch: Launch, kinds: &[(&InstanceType, i64)]) -> Option<Launch> {
-    if kinds.is_empty() || launch.min_values_relaxed || !keeps_values(&launch, kinds) {
+    if kinds.is_empty() || !keeps_values(&launch, kinds) {
         return None;
     }
     let mut kinds = kinds.to_vec();
