@@ -8,13 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::objects::{EBS_DRIVER, Node};
-use api::{NodeClaim, annotation, label, quantity};
-use cloud::types::{MEASURED, MeasurementUpdate, Measurements, NodeReading, node_number};
+use api::objects::Node;
+use cloud::types::{MeasurementUpdate, Measurements, NodeReading, readings};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
-use kube::api::{Api, ObjectMeta, Patch, PatchParams};
+use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
 use crate::capacity::offerings::Offerings;
@@ -35,53 +34,12 @@ const MANAGER: &str = "kerf-memory";
 pub fn unread(index: &Index, read: &mut BTreeSet<String>) -> BTreeMap<String, NodeReading> {
     let there: BTreeSet<&str> = index.nodes.values().map(|node| node.spec.provider_id.as_str()).collect();
     read.retain(|id| there.contains(id.split_once('#').map_or(id.as_str(), |(node, _)| node)));
-    let registered = index.nodes.values().filter(|node| node.is_registered());
     let of_node = |node: &Arc<Node>| {
-        let found = [(node.spec.provider_id.clone(), false), (volumes_id(node), true)];
-        let new = found.into_iter().filter(|(id, _)| !read.contains(id));
-        let reading = |(id, volumes): (String, bool)| {
-            let claim = index.claim_of(node)?;
-            Some((id, if volumes { read_volumes(index, node, claim) } else { read_node(node, claim) }?))
-        };
-        new.filter_map(reading).collect::<Vec<_>>()
+        let csi = node.metadata.name.as_deref().and_then(|name| index.csi_nodes.get(name));
+        let new = |id: &str| !read.contains(id);
+        index.claim_of(node).map(|claim| readings(node, claim, csi.map(AsRef::as_ref), new)).unwrap_or_default()
     };
-    registered.flat_map(of_node).collect()
-}
-
-/// Returns the id of the reading of volumes. The CSI driver registers later than the node, so that this is a second reading.
-fn volumes_id(node: &Node) -> String {
-    format!("{}#volumes", node.spec.provider_id)
-}
-
-/// Returns the amounts that kubelet reports.
-fn read_node(node: &Node, claim: &NodeClaim) -> Option<NodeReading> {
-    let memory = node.status.capacity.get(quantity::MEMORY)?.amount(quantity::MEMORY).ok()?;
-    let amount = |name: &&str| Some(((*name).to_owned(), node.status.allocatable.get(*name)?.amount(name).ok()?));
-    let allocatable = MEASURED.iter().filter_map(amount).collect();
-    (memory > 0).then_some(NodeReading { memory: Some(memory), allocatable, ..origin(claim)? })
-}
-
-/// Returns the number of volumes that the EBS CSI driver reports.
-fn read_volumes(index: &Index, node: &Node, claim: &NodeClaim) -> Option<NodeReading> {
-    let limit = index.csi_nodes.get(node.metadata.name.as_deref()?)?.limit(EBS_DRIVER)?;
-    Some(NodeReading { volumes: Some(i64::from(limit)), ..origin(claim)? })
-}
-
-/// Returns a reading without amounts. A node whose resources a NodeOverlay changed has other kubelet settings than its class.
-fn origin(claim: &NodeClaim) -> Option<NodeReading> {
-    let annotation = |meta: &ObjectMeta, key: &str| meta.annotations.as_ref().and_then(|all| all.get(key)).cloned();
-    let overlaid = annotation(&claim.metadata, annotation::CAPACITY_OVERLAY_APPLIED).is_some();
-    let image = claim.status.as_ref()?.image_id.clone();
-    let hash = annotation(&claim.metadata, annotation::EC2_NODE_CLASS_HASH);
-    (!image.is_empty()).then_some(NodeReading {
-        class: claim.spec.node_class_ref.name.clone(),
-        class_hash: hash.filter(|_| !overlaid),
-        node: node_number(claim.provider_id().unwrap_or_default()),
-        // A node may write its own label.
-        instance_type: claim.metadata.labels.as_ref()?.get(label::INSTANCE_TYPE)?.clone(),
-        image,
-        ..NodeReading::default()
-    })
+    index.nodes.values().flat_map(of_node).collect()
 }
 
 /// Restores the stored readings, then reads nodes and stores changes, forever.

@@ -15,7 +15,7 @@ use cloud::settings::Settings as CloudSettings;
 use cloud::types::prices::PriceBook;
 use cloud::types::{
     ClassSettings, MeasurementUpdate, Measurements, NodeReading, NodeSettings, OfferingSource as Prices, Source,
-    image_set, is_plausible_memory,
+    image_set,
 };
 use cloud::unavailable_offerings::{Scope, UnavailableOfferings};
 use cloud::{Cloud, CloudError, FleetAnswer, Instance, InstanceTypeInfo, ZonalShift};
@@ -221,18 +221,12 @@ impl Offerings {
     }
 
     /// Stores a reading of a node. Returns `None` while the EC2NodeClass of the node is not resolved, so its images are
-    /// unknown. Memory that no kernel leaves of EC2's amount is ignored.
+    /// unknown.
     pub fn learn_node(&self, reading: &NodeReading, now: Timestamp) -> Option<MeasurementUpdate> {
         let mut state = self.state();
         let OfferingsState { classes, measured, infos, .. } = &mut *state;
         let class = classes.get(&reading.class)?;
-        if !class.resolved.images.iter().any(|known| known.image.id == reading.image) {
-            return Some(MeasurementUpdate::Nothing);
-        }
-        let mut reading = reading.clone();
-        let info = infos.iter().find(|info| info.name == reading.instance_type);
-        reading.memory = reading.memory.filter(|memory| info.is_some_and(|info| is_plausible_memory(info, *memory)));
-        let news = measured.learn(class.node_settings(), &reading, now);
+        let news = measured.learn_node(class.node_settings(), infos, reading, now);
         if news == MeasurementUpdate::Changed {
             state.renew();
         }

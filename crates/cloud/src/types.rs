@@ -7,6 +7,7 @@ mod compatibility;
 mod labels;
 mod measured;
 mod measured_bounds;
+mod node_reading;
 mod offerings;
 pub mod prices;
 mod reserved;
@@ -25,10 +26,8 @@ pub use capacity::{EFA, allocatable, capacity};
 pub use class::{ClassError, ClassSettings, Threshold};
 pub use compatibility::{Incompatible, unfit};
 pub use labels::labels;
-pub use measured::{
-    BELIEVED, MEASURED, Measured, MeasurementUpdate, Measurements, NodeReading, NodeSettings, image_set,
-    is_plausible_memory, node_number,
-};
+pub use measured::{BELIEVED, Measured, MeasurementUpdate, Measurements, NodeReading, NodeSettings, image_set};
+pub use node_reading::readings;
 pub use offerings::{OfferingSource, Quote, Unavailable};
 pub use reserved::{add_placement, add_reservations};
 

@@ -250,6 +250,54 @@ fn allocatable_is_never_above_measured_amounts() {
     }
 }
 
+/// Rows: a type, a device, the number that nodes report, and the expected number: never more than EC2's, and at least a quarter.
+#[test]
+fn devices_are_never_above_measured_numbers() {
+    let rows = [
+        ("g5.48xlarge", "nvidia.com/gpu", 8, 8),
+        ("g5.48xlarge", "nvidia.com/gpu", 7, 7),
+        ("g5.48xlarge", "nvidia.com/gpu", 1, 2),
+        ("g5.48xlarge", "nvidia.com/gpu", 80, 8),
+        ("g5.xlarge", "nvidia.com/gpu", 4, 1),
+        ("inf2.48xlarge", "aws.amazon.com/neuron", 11, 11),
+        ("m5.large", "nvidia.com/gpu", 4, 0),
+    ];
+    for (name, device, reported, expected) in rows {
+        let allocatable = [(device, reported)].into_iter().collect();
+        let measured = [(name.to_owned(), Measured { allocatable, ..Measured::default() })].into();
+        let found = kind(name, &ClassSettings { measured, ..class() });
+        assert_eq!(found.allocatable.get(device), expected, "{name} {device} {reported}");
+        assert_eq!(found.allocatable.names(device), expected > 0, "{name} {device}");
+        assert_eq!(found.capacity, kind(name, &class()).capacity, "limits count EC2's number");
+    }
+}
+
+/// Rows: huge pages of 2 MiB and of 1 GiB that nodes report, by how much less memory they report, and the expected huge pages:
+/// at most what is missing from the memory, with kubelet's reservations.
+#[test]
+fn huge_pages_count_when_memory_is_missing_for_them() {
+    let estimate = kind("m5.xlarge", &class());
+    let [capacity, memory] = [&estimate.capacity, &estimate.allocatable].map(|it| it.get(Resources::MEMORY));
+    let gib = 1 << 30;
+    let kept = capacity - memory;
+    let rows = [
+        ((0, 0), 0, (0, 0)),
+        ((2 * gib, 0), 2 * gib, (2 * gib, 0)),
+        ((gib, 2 * gib), 3 * gib, (gib, 2 * gib)),
+        ((8 * gib, 0), 2 * gib, (2 * gib + kept, 0)),
+        ((8 * gib, 2 * gib), 3 * gib, (gib + kept, 2 * gib)),
+        ((i64::MAX, i64::MAX), 0, (0, kept)),
+    ];
+    for ((small, large), less, expected) in rows {
+        let amounts = [("hugepages-2Mi", small), ("hugepages-1Gi", large), (Resources::MEMORY, memory - less)];
+        let measured = Measured { allocatable: amounts.into_iter().collect(), ..Measured::default() };
+        let settings = ClassSettings { measured: [("m5.xlarge".to_owned(), measured)].into(), ..class() };
+        let found = kind("m5.xlarge", &settings).allocatable;
+        assert_eq!((found.get("hugepages-2Mi"), found.get("hugepages-1Gi")), expected, "{small} {large} {less}");
+        assert!(found.get(Resources::MEMORY) + expected.0 + expected.1 <= capacity, "{small} {large} {less}");
+    }
+}
+
 /// The disk of an image is unknown if an EC2NodeClass of family Custom sets no size.
 #[test]
 fn disk_of_an_image_is_measured_up_to_eight_times_the_assumed_size() {

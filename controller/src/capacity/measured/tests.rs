@@ -89,6 +89,25 @@ fn unread_reads_allocatable_with_the_class_hash() {
     }
 }
 
+/// Device plugins register later than kubelet, each at its own time.
+#[test]
+fn unread_reads_devices_when_their_plugin_registers() {
+    let mut read = BTreeSet::from([PROVIDER_ID.to_owned()]);
+    let with = |amounts: serde_json::Value| {
+        let mut node = registered();
+        fixture::merge(&mut node, &json!({"status": {"capacity": amounts}}));
+        index(node, launched())
+    };
+    assert!(unread(&with(json!({"nvidia.com/gpu": "0"})), &mut read).is_empty(), "no plugin yet");
+    let plugged = with(json!({"nvidia.com/gpu": "3", "example.com/other": "5"}));
+    let found = unread(&plugged, &mut read);
+    let (id, reading) = found.iter().next().unwrap();
+    assert_eq!(reading.allocatable.iter().collect::<Vec<_>>(), [("nvidia.com/gpu", 3)]);
+    assert_eq!((found.len(), reading.memory), (1, None));
+    read.insert(id.clone());
+    assert!(unread(&plugged, &mut read).is_empty());
+}
+
 #[test]
 fn unread_reads_volumes_when_the_csi_driver_registers() {
     let mut index = index(registered(), launched());

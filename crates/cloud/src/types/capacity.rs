@@ -4,6 +4,7 @@
 use machine::pods;
 use planner::Resources;
 
+use super::measured::HUGE_PAGES;
 use super::{ClassSettings, compatibility, measured_bounds, storage};
 use crate::calls::InstanceTypeInfo;
 use crate::data::Facts;
@@ -66,9 +67,23 @@ pub(super) fn sizes(
         capacity.set(Resources::MEMORY, memory);
     }
     let mut allocatable = less(&capacity, &kept);
+    // A device that EC2 does not list for the type has no estimate.
+    let listed = |name: &str, capacity: &Resources| capacity.names(name) && !HUGE_PAGES.contains(&name);
     for (name, amount) in measured.into_iter().flat_map(|it| it.allocatable.iter()) {
-        allocatable.set(name, measured_bounds::allocatable(class.family, name, amount, allocatable.get(name)));
-        capacity.set(name, capacity.get(name).max(allocatable.get(name)));
+        if listed(name, &capacity) {
+            allocatable.set(name, measured_bounds::allocatable(class.family, name, amount, allocatable.get(name)));
+            capacity.set(name, capacity.get(name).max(allocatable.get(name)));
+        }
+    }
+    let mut others = 0;
+    for name in HUGE_PAGES {
+        let reported = measured.map_or(0, |it| it.allocatable.get(name));
+        let amount = measured_bounds::huge_pages(reported, &capacity, &allocatable, others);
+        if amount > 0 {
+            capacity.set(name, amount);
+            allocatable.set(name, amount);
+            others += amount;
+        }
     }
     (capacity, allocatable)
 }

@@ -16,7 +16,13 @@ const RENEWED: SignedDuration = SignedDuration::from_hours(24);
 /// Maximum number of amounts, the newest. The JSON has about 700 KB; a ConfigMap holds 1 MiB.
 const MOST: usize = 6_000;
 /// Allocatable resources that kubelet computes itself. Device plugins report the others, some time after the node.
-pub const MEASURED: [&str; 4] = [Resources::CPU, Resources::MEMORY, Resources::EPHEMERAL_STORAGE, Resources::PODS];
+pub(super) const MEASURED: [&str; 6] =
+    [Resources::CPU, Resources::MEMORY, Resources::EPHEMERAL_STORAGE, Resources::PODS, HUGE_PAGES[0], HUGE_PAGES[1]];
+/// Huge pages that a kernel reserves at boot, on request of the image or the user data. EC2 has no amount of them.
+pub(super) const HUGE_PAGES: [&str; 2] = ["hugepages-1Gi", "hugepages-2Mi"];
+/// Devices of EC2's instance types that device plugins report.
+pub(super) const DEVICES: [&str; 5] =
+    ["nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore"];
 /// Name of the number of EBS volumes among the readings.
 const VOLUMES: &str = "volumes";
 
@@ -70,7 +76,7 @@ pub struct NodeReading {
     pub image: String,
     /// Memory in bytes that the kernel reports.
     pub memory: Option<i64>,
-    /// Allocatable resources of [`MEASURED`].
+    /// Allocatable resources of [`MEASURED`], or the number of one kind of devices.
     pub allocatable: Resources,
     /// Number of EBS volumes that the CSI driver can attach.
     pub volumes: Option<i64>,
@@ -109,7 +115,7 @@ pub enum MeasurementUpdate {
 
 /// Returns a short number of a node from its provider id: the end of the instance id.
 #[must_use]
-pub fn node_number(provider_id: &str) -> u32 {
+pub(super) fn node_number(provider_id: &str) -> u32 {
     let start = provider_id.len().saturating_sub(8);
     provider_id.get(start..).and_then(|end| u32::from_str_radix(end, 16).ok()).unwrap_or_default()
 }
@@ -137,7 +143,8 @@ impl Measurements {
         let mut amounts: Vec<(String, i64)> = Vec::new();
         amounts.extend(reading.memory.map(|memory| (settings.images.to_owned(), memory)));
         if reading.class_hash.as_deref() == Some(settings.class_hash) {
-            let measured = reading.allocatable.iter().filter(|(name, _)| MEASURED.contains(name));
+            let known = |name: &str| MEASURED.contains(&name) || DEVICES.contains(&name);
+            let measured = reading.allocatable.iter().filter(|(name, _)| known(name));
             amounts.extend(measured.map(|(name, amount)| (settings.key(name), amount)));
             amounts.extend(reading.volumes.map(|volumes| (settings.key(VOLUMES), volumes)));
         }
@@ -173,7 +180,7 @@ impl Measurements {
         for (name, amount) in self.believed(settings.images, now) {
             types.entry(name.to_owned()).or_default().memory = Some(amount);
         }
-        for resource in MEASURED {
+        for resource in MEASURED.into_iter().chain(DEVICES) {
             for (name, amount) in self.believed(&settings.key(resource), now) {
                 types.entry(name.to_owned()).or_default().allocatable.set(resource, amount);
             }
@@ -294,7 +301,7 @@ impl Reading {
 
 /// Reports whether a node of the type can have this memory in bytes: 85 to 100 % of EC2's amount.
 #[must_use]
-pub fn is_plausible_memory(info: &InstanceTypeInfo, memory: i64) -> bool {
+pub(super) fn is_plausible_memory(info: &InstanceTypeInfo, memory: i64) -> bool {
     let listed = i64::try_from(info.memory_mib << 20).ok();
     listed.is_some_and(|listed| memory <= listed && memory >= listed / 100 * 85)
 }
@@ -400,8 +407,8 @@ mod tests {
 
     #[test]
     fn learn_ignores_class_amounts_when_the_class_hash_differs() {
-        let amounts: Resources =
-            [(Resources::CPU, 1930), (Resources::PODS, 29), ("nvidia.com/gpu", 1)].into_iter().collect();
+        let known = [(Resources::CPU, 1930), (Resources::PODS, 29), ("nvidia.com/gpu", 1)];
+        let amounts: Resources = known.into_iter().chain([("example.com/other", 1)]).collect();
         let reading = |node: u32, hash: Option<&str>| NodeReading {
             node,
             class_hash: hash.map(str::to_owned),
@@ -421,7 +428,7 @@ mod tests {
             assert_eq!(other, Measured { memory: Some(100), ..Measured::default() });
             all.by_type(settings("ami-1"), NOW)["m5.large"].clone()
         };
-        let allocatable: Resources = [(Resources::CPU, 1930), (Resources::PODS, 29)].into_iter().collect();
+        let allocatable: Resources = known.into_iter().collect();
         assert_eq!(found(Some("1")), Measured { memory: Some(100), allocatable, volumes: Some(25) });
         for hash in [None, Some("3")] {
             assert_eq!(found(hash), Measured { memory: Some(100), ..Measured::default() }, "{hash:?}");

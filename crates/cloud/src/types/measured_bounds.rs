@@ -22,6 +22,14 @@ pub(super) fn allocatable(family: AmiFamily, name: &str, reported: i64, estimate
     reported.clamp(least, most)
 }
 
+/// Returns the bytes of huge pages that count on an instance with this capacity and allocatable memory, less those of other sizes.
+/// EC2 has no amount of them. Kubelet takes huge pages from the allocatable memory, so that two nodes that lie can claim only what
+/// they also report as missing there.
+pub(super) fn huge_pages(reported: i64, capacity: &Resources, allocatable: &Resources, others: i64) -> i64 {
+    let missing = capacity.get(Resources::MEMORY) - allocatable.get(Resources::MEMORY) - others;
+    reported.clamp(0, missing.max(0))
+}
+
 /// Returns the number of volumes that counts, of at most `slots`.
 pub(super) fn volumes(reported: i64, estimate: i64, slots: i64) -> i64 {
     reported.clamp((estimate / 4).min(slots), slots)
