@@ -4,6 +4,7 @@ mod account;
 pub(crate) mod assumed;
 mod custom;
 mod embedded;
+mod measured;
 pub mod prices;
 mod spot;
 
@@ -154,6 +155,7 @@ fn from_embedded(objects: &Objects, options: &CatalogueOptions, now: Timestamp) 
         set.warnings.extend(assumed::price_warning(&known));
         let images = assumed::images(&known);
         let class = ClassSettings::new(&known, assumed::zones(&known, &embedded.zones)).map_err(Failure::input)?;
+        let measured = measured::by_type(objects, &known, &images, &embedded.infos, now);
         let source = Source {
             infos: &embedded.infos,
             facts: embedded.facts,
@@ -161,7 +163,7 @@ fn from_embedded(objects: &Objects, options: &CatalogueOptions, now: Timestamp) 
             shortages: &UnavailableOfferings::default(),
             images: &images,
         };
-        let mut catalogue = cloud::types::catalogue(&source, &class, &settings, now);
+        let mut catalogue = cloud::types::catalogue(&source, &ClassSettings { measured, ..class }, &settings, now);
         assumed::remove_unknown_zone_ids(&mut catalogue);
         if options.reserved {
             set.warnings.extend(assumed::add_reservations(&mut catalogue, &known, now));

@@ -150,6 +150,67 @@ fn plan_names_min_values_that_it_lowered() {
     }
 }
 
+/// A registered, cordoned node of m6a.large with the amounts that it reports, and its NodeClaim.
+const REPORTING: &str = "
+---
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata:
+  name: claim-N
+  labels: {karpenter.sh/nodepool: p, node.kubernetes.io/instance-type: m6a.large}
+  annotations: {karpenter.k8s.aws/ec2nodeclass-hash: 'HASH'}
+spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}, requirements: []}
+status: {nodeName: node-N, providerID: 'aws:///us-east-1a/i-0000000N', imageID: IMAGE}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node-N, labels: {karpenter.sh/registered: 'true', karpenter.sh/nodepool: p}}
+spec: {providerID: 'aws:///us-east-1a/i-0000000N', unschedulable: true}
+status: {capacity: {memory: 7000Mi}, allocatable: {cpu: 1500m, memory: 6326Mi, pods: '29'}}
+";
+const REPORTING_CLASS: &str = "
+---
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default, annotations: {karpenter.k8s.aws/ec2nodeclass-hash: '17'}}
+spec:
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{id: subnet-1}]
+  securityGroupSelectorTerms: [{id: sg-1}]
+  instanceProfile: nodes
+status: {amis: [{id: ami-1, name: a, requirements: []}]}
+---";
+
+/// Rows: number of nodes, their hash and image, the pod's requests, and the expected number of new nodes. Memory depends on the
+/// image alone, CPU also on the class.
+#[test]
+fn plan_learns_from_the_nodes_in_its_input() {
+    let rows = [
+        (2, "17", "ami-1", "memory: 6600Mi", 0),
+        (1, "17", "ami-1", "memory: 6600Mi", 1),
+        (2, "18", "ami-1", "memory: 6600Mi", 0),
+        (2, "17", "ami-2", "memory: 6600Mi", 1),
+        (2, "17", "ami-1", "memory: 6200Mi", 1),
+        (2, "17", "ami-1", "cpu: 1600m", 0),
+        (2, "18", "ami-1", "cpu: 1600m", 1),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for (count, hash, image, requests, expected) in rows {
+        let nodes = (1..=count).map(|number| {
+            let node = REPORTING.replace("HASH", hash).replace("IMAGE", image);
+            node.replace("-N", &format!("-{number}")).replace("0000000N", &format!("0000000{number}"))
+        });
+        let nodes: String = nodes.collect();
+        let pod = ONE
+            .replace("CAPACITY", "on-demand")
+            .replace("[{name: c}]", &format!("[{{name: c, resources: {{requests: {{{requests}}}}}}}]"));
+        let input = format!("{REPORTING_CLASS}{pod}{nodes}");
+        let answer = json(&kerf(folder.path(), &["plan", "-", "-o", "json"], &input, &[]));
+        let launched = answer["nodeClaims"].as_array().unwrap().len();
+        assert_eq!(launched, expected, "{count} {hash} {image} {requests}: {answer}");
+    }
+}
+
 #[test]
 fn prices_are_read_from_the_flag_else_from_the_default_path() {
     let folder = tempfile::tempdir().unwrap();
