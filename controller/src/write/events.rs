@@ -78,6 +78,10 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 /// Namespace of events of cluster-scoped objects.
 const DEFAULT_NAMESPACE: &str = "default";
 const COMPONENT: &str = "karpenter";
+/// HTTP status of the creation of an object whose name is taken.
+const CONFLICT: u16 = 409;
+/// Maximum length of the name of an object.
+const NAME_LIMIT: usize = 253;
 /// Maximum length of a message in characters; the API server refuses longer ones.
 const MESSAGE_LIMIT: usize = 1000;
 
@@ -210,6 +214,8 @@ pub async fn send(client: Client, mut notes: Receiver<Event>) {
         let object = event(&note, jiff::Timestamp::now());
         let error = match timeout(REQUEST_LIMIT, api.create(&PostParams::default(), &object)).await {
             Ok(Ok(_)) => continue,
+            // An earlier process has published the same fact.
+            Ok(Err(kube::Error::Api(status))) if status.code == CONFLICT && is_fact(note.reason) => continue,
             Ok(Err(error)) => daemon::error::chain(&error),
             Err(_) => "no response".to_owned(),
         };
@@ -266,6 +272,24 @@ fn key(note: &Event) -> u64 {
     hasher.finish()
 }
 
+/// Reports whether events of a reason report a fact about a generation of the object, so that one event is enough.
+fn is_fact(reason: &str) -> bool {
+    silence(reason) == ONCE
+}
+
+/// Returns a name that is the same for the same fact, also in another process; `None` for an event that may be repeated.
+fn name_of_fact(note: &Event) -> Option<String> {
+    let ObjectReference { api_version, kind, namespace, name, uid, generation } = &note.object;
+    let generation = generation.filter(|_| note.reason == reason::NO_EFFECT).unwrap_or_default().to_string();
+    let namespace = namespace.as_deref().unwrap_or_default();
+    let parts = [api_version, kind, namespace, name, uid, generation.as_str(), note.reason, note.message.as_str()];
+    let hash = api::hash::fnv1a(parts.iter().flat_map(|part| part.bytes().chain([0])));
+    let ending = format!(".{hash:016x}");
+    let most = name.len().min(NAME_LIMIT - ending.len());
+    let front = name.get(..most).unwrap_or_default().trim_end_matches(|it: char| !it.is_ascii_alphanumeric());
+    is_fact(note.reason).then(|| format!("{front}{ending}"))
+}
+
 fn silence(reason: &str) -> Duration {
     SILENCES.iter().find(|(own, _)| *own == reason).map_or(SILENCE, |(_, silence)| *silence)
 }
@@ -304,9 +328,11 @@ impl EventBurst {
 
 fn event(note: &Event, now: jiff::Timestamp) -> corev1::Event {
     let object = &note.object;
+    let name = name_of_fact(note);
     corev1::Event {
         metadata: ObjectMeta {
-            generate_name: Some(format!("{}.", object.name)),
+            generate_name: name.is_none().then(|| format!("{}.", object.name)),
+            name,
             namespace: Some(object.namespace.clone().unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())),
             ..ObjectMeta::default()
         },
@@ -332,10 +358,87 @@ fn event(note: &Event, now: jiff::Timestamp) -> corev1::Event {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::{Value, json};
+
     use super::{
-        Admission, CROWD, Duration, Event, EventBurst, EventRecorder, Instant, ObjectMeta, ObjectReference, WAITING,
-        reason,
+        Admission, Arc, CROWD, Client, Duration, Event, EventBurst, EventRecorder, Instant, Mutex, ObjectMeta,
+        ObjectReference, WAITING, name_of_fact, reason, send,
     };
+
+    /// Returns an API server that stores events by name, and the names of those that it created.
+    fn event_store() -> (Client, Arc<Mutex<Vec<String>>>) {
+        let created: Arc<Mutex<Vec<String>>> = Arc::default();
+        let names = Arc::clone(&created);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let names = Arc::clone(&names);
+            async move {
+                let body = request.into_body().collect_bytes().await.unwrap();
+                let mut event: Value = serde_json::from_slice(&body).unwrap();
+                let mut names = names.lock();
+                let name = match event["metadata"]["name"].as_str() {
+                    Some(name) => name.to_owned(),
+                    None => format!("{}{}", event["metadata"]["generateName"].as_str().unwrap(), names.len()),
+                };
+                let taken = json!({"kind": "Status", "status": "Failure", "reason": "AlreadyExists", "code": 409});
+                event["metadata"]["name"] = json!(name);
+                let (code, answer) = if names.contains(&name) { (409, taken) } else { (201, event) };
+                names.extend((code == 201).then_some(name));
+                Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()))
+            }
+        });
+        (Client::new(service, "default"), created)
+    }
+
+    fn fact(generation: i64, message: &str) -> Event {
+        let (name, uid) = (Some("pool".to_owned()), Some("uid".to_owned()));
+        let meta = ObjectMeta { name, uid, generation: Some(generation), ..ObjectMeta::default() };
+        Event::warning(
+            ObjectReference::new("karpenter.sh/v1", "NodePool", &meta),
+            reason::NO_EFFECT,
+            message.to_owned(),
+        )
+    }
+
+    /// Rows: the events of each process, and the number of events that exist after it.
+    #[tokio::test]
+    async fn send_publishes_a_fact_once_over_restarts() {
+        let (client, created) = event_store();
+        let other = || note("no room");
+        let processes = [
+            (vec![fact(1, "limits[cost]"), other()], 2),
+            (vec![fact(1, "limits[cost]"), other()], 3),
+            (vec![fact(1, "limits[cost]"), fact(1, "labels[a]")], 4),
+            (vec![fact(2, "limits[cost]"), fact(1, "labels[a]")], 5),
+        ];
+        for (events, expected) in processes {
+            let (recorder, queue) = EventRecorder::new();
+            events.into_iter().for_each(|event| recorder.publish(event));
+            drop(recorder);
+            send(client.clone(), queue).await;
+            assert_eq!(created.lock().len(), expected, "{:?}", created.lock());
+        }
+        assert_eq!(created.lock().iter().collect::<BTreeSet<_>>().len(), 5, "no event was changed");
+    }
+
+    #[test]
+    fn name_of_fact_is_a_valid_name() {
+        let named = |length: usize| {
+            let name = "a-".repeat(length.div_ceil(2));
+            let meta = ObjectMeta { name: Some(name[..length].to_owned()), ..ObjectMeta::default() };
+            let object = ObjectReference::new("v1", "Pod", &meta);
+            name_of_fact(&Event::warning(object, reason::NO_EFFECT, String::new())).unwrap()
+        };
+        for length in [1, 235, 236, 237, 253] {
+            let name = named(length);
+            let (front, hash) = name.split_once('.').unwrap();
+            assert!(name.len() <= 253 && hash.len() == 16 && front.ends_with('a'), "{name}");
+        }
+        assert_eq!(name_of_fact(&note("no room")), None, "may be repeated");
+    }
 
     fn note(message: &str) -> Event {
         let object =
