@@ -27,12 +27,7 @@ impl Observer for Watcher {
 
     fn ended(&self, call: &'static str, took: Duration, error: Option<ErrorKind>) {
         let outcome = outcome(error);
-        self.0.observe(
-            &metrics::CLOUD_DURATION,
-            metrics::ByControllerMethodProvider { controller: "", method: call, provider: "aws" },
-            took.as_secs_f64(),
-        );
-        self.0.add(&metrics::CLOUD_CALLS, metrics::ByCallOutcome { call, outcome }, 1.0);
+        self.count(call, took, outcome);
         if error.is_some() {
             self.0.add(
                 &metrics::CLOUD_ERRORS,
@@ -45,6 +40,22 @@ impl Observer for Watcher {
                 1.0,
             );
         }
+    }
+
+    /// The outcome differs from `unauthorized`, which raises an alert, and the denial is no error.
+    fn denied_as_expected(&self, call: &'static str, took: Duration) {
+        self.count(call, took, "tags_denied");
+    }
+}
+
+impl Watcher {
+    fn count(&self, call: &'static str, took: Duration, outcome: &'static str) {
+        self.0.observe(
+            &metrics::CLOUD_DURATION,
+            metrics::ByControllerMethodProvider { controller: "", method: call, provider: "aws" },
+            took.as_secs_f64(),
+        );
+        self.0.add(&metrics::CLOUD_CALLS, metrics::ByCallOutcome { call, outcome }, 1.0);
     }
 }
 
@@ -61,8 +72,38 @@ fn outcome(error: Option<ErrorKind>) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arc, Duration, ErrorKind, Metrics, Observer as _, Watcher};
+    use cloud::fake::{FakeCloud, Fault};
+    use cloud::{FleetRequest, RunInstancesProbe, Tags};
+
+    use super::{Arc, Duration, ErrorKind, Metrics, Observer as _, Watcher, limited};
     use crate::metrics;
+
+    /// Rows: tags of the dry run, and the expected outcome of its denial. Karpenter's policies deny our own tags.
+    #[tokio::test]
+    async fn limited_counts_denied_dry_runs_with_own_tags_apart() {
+        let own = Tags::from([(api::annotation::LAUNCH_TOKEN.to_owned(), "t".to_owned())]);
+        for (tags, expected, errors) in [(own, "tags_denied", 0), (Tags::new(), "unauthorized", 2)] {
+            let (fake, metrics) =
+                (FakeCloud::builder("us-west-2").build().unwrap(), Arc::new(Metrics::new(&metrics::table())));
+            let cloud = limited(Arc::new(fake.clone()), Arc::clone(&metrics));
+            fake.fail("CreateFleet(DryRun)", 1, Fault::unauthorized());
+            fake.fail("RunInstances(DryRun)", 1, Fault::unauthorized());
+            let fleet = FleetRequest { tags: tags.clone(), ..FleetRequest::default() };
+            let run = RunInstancesProbe { tags, ..RunInstancesProbe::default() };
+            let denied = [
+                cloud.dry_run_create_fleet(&fleet).await.unwrap_err().kind,
+                cloud.dry_run_run_instances(&run).await.unwrap_err().kind,
+            ];
+            assert_eq!(denied, [ErrorKind::Unauthorized; 2], "the caller receives the denial");
+            let text = metrics.render();
+            for call in ["CreateFleet", "RunInstances"] {
+                let line = format!("kerf_cloud_calls_total{{call=\"{call}\",outcome=\"{expected}\"}} 1.0");
+                assert!(text.contains(&line), "{line}\n{text}");
+            }
+            let counted = text.lines().filter(|line| line.starts_with("karpenter_cloudprovider_errors_total{"));
+            assert_eq!(counted.count(), errors, "{text}");
+        }
+    }
 
     #[test]
     fn watcher_records_waits_calls_and_errors() {

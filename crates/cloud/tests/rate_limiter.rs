@@ -143,6 +143,8 @@ impl Observer for NoObserver {
     fn waited(&self, _: &'static str, _: Duration) {}
 
     fn ended(&self, _: &'static str, _: Duration, _: Option<ErrorKind>) {}
+
+    fn denied_as_expected(&self, _: &'static str, _: Duration) {}
 }
 
 struct Fixture {

@@ -70,8 +70,8 @@ metrics! {
     );
     CLOUD_CALLS: Counter<ByCallOutcome> = (
         "kerf_cloud_calls_total",
-        "Calls to AWS, by action and outcome (ok, throttled, unauthorized, known: gone or there already, no_answer, \
-         refused)"
+        "Calls to AWS, by action and outcome (ok, throttled, unauthorized, tags_denied: dry run that is repeated without \
+         our own tags, known: gone or there already, no_answer, refused)"
     );
     CLOUD_WAITING: Counter<ByCall> = (
         "kerf_cloud_waiting_seconds_total",

@@ -181,6 +181,8 @@ pub trait Observer: Send + Sync {
     fn waited(&self, call: &'static str, time: Duration);
     /// Receives the duration of a call without its queue time, and the kind of its error, if any.
     fn ended(&self, call: &'static str, took: Duration, error: Option<ErrorKind>);
+    /// Receives the duration of a dry run that AWS denies as expected: the launches omit some tags.
+    fn denied_as_expected(&self, call: &'static str, took: Duration);
 }
 
 /// A guard that limits calls to EC2's rates.
@@ -251,6 +253,12 @@ impl Guard for RateLimiter {
         let kind = error.map(|error| error.kind);
         self.line().learn(call, kind == Some(ErrorKind::Throttled), self.pace.now());
         self.observer.ended(call, took, kind);
+        None
+    }
+
+    fn after_expected_denial(&self, call: &'static str, took: Duration, _: &CloudError) -> Option<CloudError> {
+        self.line().learn(call, false, self.pace.now());
+        self.observer.denied_as_expected(call, took);
         None
     }
 }
