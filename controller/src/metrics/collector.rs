@@ -95,8 +95,9 @@ impl ClusterMetrics {
             samples.extend(pools(index, detail));
             samples.extend(conditions::samples(source, now));
             samples.extend(costs::samples(index, &machines));
-            samples.extend(pods::samples(index, decisions, detail, now));
             self.waits.observe(index, decisions, metrics);
+            let source = pods::PodSource { index, decisions, waits: &self.waits };
+            samples.extend(pods::samples(source, detail, now));
         }
         self.unpriced.count(&machines, metrics);
         let (mut turned, mut ended) = index.turns.take();

@@ -38,12 +38,22 @@ pub(super) fn limits(pod: &Pod) -> Amounts {
     with_itself(total)
 }
 
-pub(super) fn samples(index: &Index, decisions: &PodDecisions, detail: MetricsDetail, now: Timestamp) -> Vec<Sample> {
+/// Sources of the metrics of pods.
+#[derive(Clone, Copy)]
+pub(super) struct PodSource<'a> {
+    pub(super) index: &'a Index,
+    pub(super) decisions: &'a PodDecisions,
+    pub(super) waits: &'a Waits,
+}
+
+pub(super) fn samples(source: PodSource<'_>, detail: MetricsDetail, now: Timestamp) -> Vec<Sample> {
+    let PodSource { index, decisions, waits } = source;
     let mut states: BTreeMap<Vec<Cow<'_, str>>, f64> = BTreeMap::new();
     let mut waiting = Waiting::default();
     for pod in index.pods.values() {
         *states.entry(labels::values_of_pod(detail, index, pod)).or_default() += 1.0;
-        if !pod.is_terminal() && !pod.is_terminating() && pod.status.phase != "Running" {
+        let is_alive = !pod.is_terminal() && !pod.is_terminating();
+        if is_alive && (pod.status.phase != "Running" || waits.never_ready(pod)) {
             waiting.add(pod, decisions, now);
         }
     }
@@ -146,11 +156,62 @@ impl Waits {
         }
     }
 
+    /// Reports whether a running pod was never ready. Karpenter too ends the start of a pod when it is ready, and knows only pods
+    /// that were pending in this process.
+    fn never_ready(&self, pod: &Pod) -> bool {
+        let created = pod.metadata.creation_timestamp.as_ref().is_some_and(|created| created.0 >= self.since);
+        let [_, ready] = &*self.measured.lock();
+        created && pod.metadata.uid.as_ref().is_some_and(|uid| !ready.contains(uid))
+    }
+
     fn took<'a>(&self, pod: &'a Pod, type_: &str) -> Option<(&'a str, Timestamp, Timestamp)> {
         let created = pod.metadata.creation_timestamp.as_ref()?.0;
         let found: &PodCondition = pod.condition(type_).filter(|found| found.status == condition::TRUE)?;
         let reached = found.last_transition_time.as_ref()?.0;
         let uid = pod.metadata.uid.as_deref()?;
         (created >= self.since).then_some((uid, created, reached))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture::{at, pod};
+    use crate::metrics::gauge_set::GaugeSet;
+    use crate::metrics::table;
+
+    /// Rows: steps of a pod as phase, status of its condition Ready, and whether the pod counts as not started after each of them.
+    /// The pod is created at 60, the process starts before or after.
+    #[test]
+    fn samples_count_a_pod_as_unstarted_until_it_is_ready() {
+        let rows = [
+            (0, vec![("Pending", "False", true), ("Running", "False", true), ("Running", "True", false)]),
+            (0, vec![("Running", "True", false), ("Running", "False", false)]),
+            (0, vec![("Running", "False", true), ("Failed", "False", false)]),
+            (0, vec![("Pending", "False", true), ("Succeeded", "False", false)]),
+            (90, vec![("Pending", "False", true), ("Running", "False", false)]),
+        ];
+        for (start, steps) in rows {
+            let (waits, decisions, mut index) = (Waits::new(at(start)), PodDecisions::new(at(start)), Index::default());
+            for (number, (phase, ready, expected)) in steps.iter().enumerate() {
+                let metrics = Metrics::new(&table());
+                let change = json!({
+                    "metadata": {"creationTimestamp": at(60).to_string(), "resourceVersion": number.to_string()},
+                    "status": {"phase": phase, "conditions": [
+                        {"type": "Ready", "status": ready, "lastTransitionTime": at(100).to_string()},
+                    ]},
+                });
+                drop(index.apply(pod(&change).as_ref().clone(), at(100), true));
+                waits.observe(&index, &decisions, &metrics);
+                let source = PodSource { index: &index, decisions: &decisions, waits: &waits };
+                GaugeSet::default().replace(&metrics, samples(source, MetricsDetail::default(), at(100)));
+                let text = metrics.render();
+                let value = text.lines().find(|line| line.starts_with("karpenter_pods_unstarted_time_seconds{"));
+                let seconds = value.and_then(|line| line.rsplit(' ').next());
+                assert_eq!(seconds, expected.then_some("40.0"), "{start} {steps:?}, step {number}");
+            }
+        }
     }
 }

@@ -129,10 +129,10 @@ fn of_pods() -> Vec<Description> {
     let state = fleet::PODS.description();
     let waits = [
         (fleet::UNBOUND.description(), "Age of unscheduled pods in seconds"),
-        (fleet::UNSTARTED.description(), "Age of pods that are not running in seconds"),
+        (fleet::UNSTARTED.description(), "Age of pods that were not ready yet in seconds"),
         (fleet::UNDECIDED.description(), "Age of unscheduled pods that no plan has contained yet, in seconds"),
         (fleet::PLACED_UNBOUND.description(), "Seconds since the first nomination of unscheduled pods"),
-        (fleet::PLACED_UNSTARTED.description(), "Seconds since the first nomination of pods that are not running"),
+        (fleet::PLACED_UNSTARTED.description(), "Seconds since the first nomination of pods that were not ready yet"),
     ];
     let waits = waits.into_iter().map(|(metric, help)| Description { help, ..metric });
     let state = Description { help: "1 for each pod, with its phase and its node", labels: POD_LABELS, ..state };

@@ -91,7 +91,7 @@ metrics! {
     );
     UNSTARTED: Gauge<ByNameNamespace> = (
         "karpenter_pods_unstarted_time_seconds",
-        "Age of pods that are not running in seconds; the 10 oldest"
+        "Age of pods that were not ready yet in seconds; the 10 oldest"
     );
     BOUND: Histogram<NoLabels> = (
         "karpenter_pods_bound_duration_seconds",
@@ -113,7 +113,7 @@ metrics! {
     );
     PLACED_UNSTARTED: Gauge<ByNameNamespace> = (
         "karpenter_pods_provisioning_unstarted_time_seconds",
-        "Seconds since the first nomination of pods that are not running; the 10 oldest"
+        "Seconds since the first nomination of pods that were not ready yet; the 10 oldest"
     );
     PLACED_BOUND: Histogram<NoLabels> = (
         "karpenter_pods_provisioning_bound_duration_seconds",
