@@ -309,6 +309,7 @@ impl Provisioner {
         nominations.expire(now, nominations::lifetime(self.rules.window.max));
         nominations.forget_arrived(|pod| index.waits(pod));
         self.metrics.set(&metrics::NODE_COUNT, NoLabels, index.nodes.len() as f64);
+        self.cluster.attempt_store.restore(index, &self.cluster.launches, &self.cluster.replacements);
         let mut attempts = self.cluster.launches.lock();
         let delays = delays::delays(index, &mut attempts, &self.cluster.replacements, &self.planned.lock(), now);
         drop(attempts);

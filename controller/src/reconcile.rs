@@ -172,7 +172,7 @@ impl Reconciler {
         view.replacements = self.cluster.read(|index| self.cluster.replacements.health(index, name));
         view.launches = self.cluster.launches.lock().blocked(name);
         view.stale = self.cluster.view_ages.stale(view.now);
-        view.memory = self.remember(name, view.now);
+        view.memory = self.remember(&view.pool, name, view.now);
         view.held_notices = self.notices.limit.held(name, view.now);
         self.writer.run_all(nodepool::decide(&view)).await?;
         let has_removals = view.held_notices.is_some() || view.memory.notice_removals.is_some();
@@ -180,17 +180,27 @@ impl Reconciler {
     }
 
     /// Returns what a restart must not forget about a NodePool.
-    fn remember(&self, pool: &str, now: Timestamp) -> PoolMemory {
-        let version = self.restore(pool, now);
+    fn remember(&self, pool: &api::NodePool, name: &str, now: Timestamp) -> PoolMemory {
+        let version = self.restore(name, now);
+        let failures = self.cluster.read(|index| {
+            let Cluster { attempt_store, launches, replacements, .. } = &*self.cluster;
+            attempt_store.text(index, name, launches, replacements)
+        });
         PoolMemory {
-            notice_removals: self.notices.limit.stored(pool, now),
-            unusable_nodes: self.cluster.launches.lock().stored_startups(pool, &version),
+            notice_removals: self.notices.limit.stored(name, now),
+            unusable_nodes: self.cluster.launches.lock().stored_startups(name, &version),
+            failed_attempts: match failures {
+                Some(text) => Some(text).filter(|text| !text.is_empty()),
+                None => PoolMemory::from_pool(pool).failed_attempts,
+            },
         }
     }
 
     /// Restores what an earlier process stored on a NodePool, and returns the version of the NodePool. Later calls change nothing.
     fn restore(&self, pool: &str, now: Timestamp) -> PoolVersion {
         let (version, memory) = self.cluster.read(|index| {
+            let Cluster { attempt_store, launches, replacements, .. } = &*self.cluster;
+            attempt_store.restore(index, launches, replacements);
             let memory = index.pools.get(pool).map(|pool| PoolMemory::from_pool(pool)).unwrap_or_default();
             (PoolVersion::from_index(index, pool), memory)
         });

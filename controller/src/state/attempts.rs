@@ -3,6 +3,7 @@
 
 pub mod launches;
 pub mod replacements;
+pub mod stored;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use api::{EC2NodeClass, annotation};
 use daemon::backoff::doubled;
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::state::index::Index;
 use crate::state::nominations::after;
@@ -39,7 +41,7 @@ impl Backoff {
 }
 
 /// Generations of a NodePool and its EC2NodeClass, with what a generation of the EC2NodeClass leaves out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolVersion {
     pool: Option<(String, i64)>,
     class: Option<(String, i64)>,
@@ -69,6 +71,23 @@ impl PoolVersion {
     pub fn digest(&self) -> String {
         let Self { pool, class, content } = self;
         format!("{:016x}", api::hash::fnv1a(format!("{pool:?} {class:?} {content}").bytes()))
+    }
+}
+
+/// Failures in a row in the form that survives a restart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct StoredFailures {
+    count: u32,
+    last: Timestamp,
+    cause: String,
+}
+
+/// Maximum length of a stored cause in characters.
+const MOST_CAUSE: usize = 300;
+
+impl StoredFailures {
+    fn new(count: u32, last: Timestamp, cause: &str) -> Self {
+        Self { count, last, cause: cause.chars().take(MOST_CAUSE).collect() }
     }
 }
 

@@ -12,6 +12,7 @@ use crate::reconcile::queue::Queue;
 use crate::reconcile::work::{Triggers, WorkItem};
 use crate::state::attempts::launches::LaunchAttempts;
 use crate::state::attempts::replacements::Replacements;
+use crate::state::attempts::stored::AttemptStore;
 use crate::state::index::Index;
 use crate::state::plans::evidence::EvidenceStore;
 use crate::state::plans::progress::PlanProgress;
@@ -38,6 +39,8 @@ pub struct Cluster {
     pub launches: Mutex<LaunchAttempts>,
     /// Results of replacements.
     pub replacements: Replacements,
+    /// Failures that survive a restart.
+    pub attempt_store: AttemptStore,
     plan: UnboundedSender<PlanTrigger>,
     clock: Clock,
 }
@@ -80,6 +83,7 @@ impl Cluster {
             progress: PlanProgress::default(),
             launches: Mutex::default(),
             replacements: Replacements::default(),
+            attempt_store: AttemptStore::new(clock().as_nanosecond().to_string()),
             plan,
             clock,
         })

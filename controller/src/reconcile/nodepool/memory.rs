@@ -13,6 +13,8 @@ pub struct PoolMemory {
     pub notice_removals: Option<String>,
     /// Nodes in a row that no pod could use.
     pub unusable_nodes: Option<String>,
+    /// Failed launches and replacements.
+    pub failed_attempts: Option<String>,
 }
 
 impl PoolMemory {
@@ -20,7 +22,11 @@ impl PoolMemory {
     #[must_use]
     pub fn from_pool(pool: &NodePool) -> Self {
         let value = |key: &str| pool.metadata.annotations.as_ref()?.get(key).cloned();
-        Self { notice_removals: value(annotation::NOTICE_REMOVALS), unusable_nodes: value(annotation::UNUSABLE_NODES) }
+        Self {
+            notice_removals: value(annotation::NOTICE_REMOVALS),
+            unusable_nodes: value(annotation::UNUSABLE_NODES),
+            failed_attempts: value(annotation::FAILED_ATTEMPTS),
+        }
     }
 
     /// Returns the patch of the annotations that differ.
@@ -29,6 +35,7 @@ impl PoolMemory {
         let pairs = [
             (annotation::NOTICE_REMOVALS, &self.notice_removals, written.notice_removals),
             (annotation::UNUSABLE_NODES, &self.unusable_nodes, written.unusable_nodes),
+            (annotation::FAILED_ATTEMPTS, &self.failed_attempts, written.failed_attempts),
         ];
         let changed = pairs.into_iter().filter(|(_, wanted, written)| *wanted != written);
         let changed: Map<String, Value> = changed.map(|(key, wanted, _)| (key.to_owned(), json!(wanted))).collect();

@@ -64,7 +64,7 @@ fn decide_writes_nothing_when_the_status_is_current() {
 /// The annotations are written once, and removed once they have no facts.
 #[test]
 fn decide_writes_what_a_restart_must_not_forget() {
-    let memory = PoolMemory { notice_removals: Some("{}".to_owned()), unusable_nodes: None };
+    let memory = PoolMemory { notice_removals: Some("{}".to_owned()), ..PoolMemory::default() };
     let with = |change: &Value, memory: PoolMemory| {
         let steps = decide(&NodePoolView { memory, ..pool_view(&merge_of(&hashed(), change)) });
         assert_eq!(words(&steps)[0], "status of pool default");

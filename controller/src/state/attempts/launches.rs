@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use planner::{LaunchPause, Millis};
+use serde::{Deserialize, Serialize};
 
 use super::{Backoff, PoolVersion};
 use crate::state::nominations::after;
@@ -30,11 +31,14 @@ const UNREADY_NODES: u32 = 3;
 const UNREADY: Duration = Duration::from_secs(60 * 60);
 /// Time in which kube-scheduler binds the first pod to a new node.
 const BINDING: Duration = Duration::from_secs(5);
+/// Maximum number of groups of a NodePool that survive a restart, those with the most failures.
+const STORED: usize = 20;
 /// Time after which the failures of a group without pending pods are dropped.
 const FORGOTTEN: Duration = Duration::from_secs(60 * 60);
 
 /// Pod group of a launch.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum PodGroup {
     /// Pods by the UID of their controller, or of the pod without a controller.
     Controller(String),
@@ -96,6 +100,15 @@ struct FailedLaunches {
     needed: Timestamp,
 }
 
+/// Failures of one group in the form that survives a restart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct StoredLaunch {
+    group: PodGroup,
+    count: u32,
+    last: Timestamp,
+    unused: bool,
+}
+
 /// Pause that kept pods of a NodePool without a place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockedLaunches {
@@ -135,6 +148,34 @@ impl LaunchAttempts {
     pub fn begin(&mut self, claim: &str, pool: &str, groups: PodGroups, version: PoolVersion, now: Timestamp) {
         let attempt = OpenAttempt { pool: pool.to_owned(), groups, version, launched: now, up: None, failed: false };
         self.open.insert(claim.to_owned(), attempt);
+    }
+
+    /// Returns the failures of a NodePool in this version: launches by group, those with the most failures first.
+    pub(super) fn stored(&self, pool: &str, version: &PoolVersion) -> Vec<StoredLaunch> {
+        let own = self.failed.iter().filter(|((other, _), failed)| other == pool && failed.version == *version);
+        let mut launches: Vec<StoredLaunch> = own
+            .map(|((_, group), failed)| StoredLaunch {
+                group: group.clone(),
+                count: failed.count,
+                last: failed.last,
+                unused: failed.unused,
+            })
+            .collect();
+        launches.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.group.cmp(&other.group)));
+        launches.truncate(STORED);
+        launches
+    }
+
+    /// Restores failures of an earlier process, unless later ones of this version are known.
+    pub(super) fn restore(&mut self, pool: &str, version: &PoolVersion, launches: Vec<StoredLaunch>) {
+        for StoredLaunch { group, count, last, unused } in launches {
+            let key = (pool.to_owned(), group);
+            let known = self.failed.get(&key).filter(|known| known.version == *version);
+            if known.is_none_or(|known| known.last < last) {
+                let failed = FailedLaunches { version: version.clone(), count, last, unused, needed: last };
+                self.failed.insert(key, failed);
+            }
+        }
     }
 
     /// Evaluates all open launches.

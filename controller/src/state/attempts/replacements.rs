@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use snapshot::FailedReplacements;
 
-use super::{Backoff, PoolVersion};
+use super::{Backoff, PoolVersion, StoredFailures};
 use crate::state::index::Index;
 
 /// Delay of the next command: the first one is as long as a command waits for its replacements.
@@ -71,6 +71,21 @@ impl ReplacementHistory {
         self.0.insert(pool.to_owned(), history);
     }
 
+    /// Returns the failures of a NodePool in this version.
+    fn stored(&self, pool: &str, version: &PoolVersion) -> Option<StoredFailures> {
+        let known = self.0.get(pool).filter(|known| known.version == *version && known.failures > 0)?;
+        Some(StoredFailures::new(known.failures, known.last, &known.cause))
+    }
+
+    /// Restores failures, unless a later result of this version is known.
+    fn restore(&mut self, pool: &str, version: PoolVersion, stored: StoredFailures) {
+        let StoredFailures { count: failures, last, cause } = stored;
+        let known = self.0.get(pool).filter(|known| known.version == version);
+        if known.is_none_or(|known| known.last < last) {
+            self.0.insert(pool.to_owned(), PoolHistory { version, failures, last, cause });
+        }
+    }
+
     /// Returns the health of a NodePool in its present version.
     #[must_use]
     pub fn health(&self, pool: &str, version: &PoolVersion) -> ReplacementHealth {
@@ -105,6 +120,16 @@ impl Replacements {
     #[must_use]
     pub fn health(&self, index: &Index, pool: &str) -> ReplacementHealth {
         self.history().health(pool, &PoolVersion::from_index(index, pool))
+    }
+
+    /// Returns the failures of a NodePool in this version.
+    pub(super) fn stored(&self, pool: &str, version: &PoolVersion) -> Option<StoredFailures> {
+        self.history().stored(pool, version)
+    }
+
+    /// Restores failures of an earlier process.
+    pub(super) fn restore(&self, pool: &str, version: PoolVersion, stored: StoredFailures) {
+        self.history().restore(pool, version, stored);
     }
 
     /// Returns the NodePools whose replacements fail.

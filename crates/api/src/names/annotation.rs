@@ -80,6 +80,8 @@ pub const NODE_FEE: &str = "kerf.sh/node-fee";
 /// Annotation of a NodePool: performance factors, separated by commas, such as `family=m8g:1.25,generation=7:1.1`; see
 /// [`crate::performance`]. The [`PERFORMANCE`] of a NodeOverlay is more specific and takes precedence.
 pub const PERFORMANCE_FACTORS: &str = "kerf.sh/performance-factors";
+/// Failures of attempts in a NodePool as JSON, which the controller continues after a restart.
+pub const FAILED_ATTEMPTS: &str = "kerf.sh/failed-attempts";
 /// Annotation of a NodePool: time zone for the schedules of its budgets, such as `Europe/Berlin`. Absent: UTC.
 pub const BUDGET_TIMEZONE: &str = "kerf.sh/budget-timezone";
 /// Annotation of a NodePool: minimum savings of a consolidation relative to the cost of its nodes, such as `2.5%`.

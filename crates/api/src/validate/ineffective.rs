@@ -63,7 +63,7 @@ const DOMAIN: &str = "kerf.sh/";
 const BEHIND: &str = "kerf.sh0";
 
 /// Our annotations, with the owners on which they are read. A test compares the keys with those of [`annotation`].
-const ANNOTATIONS: [(&str, &[KeyOwner]); 37] = {
+const ANNOTATIONS: [(&str, &[KeyOwner]); 38] = {
     use KeyOwner::{Claim, Class, Node, Overlay, Pod, Pool, PoolTemplate};
     [
         (annotation::ADOPTED_AT, &[Claim]),
@@ -77,6 +77,7 @@ const ANNOTATIONS: [(&str, &[KeyOwner]); 37] = {
         (annotation::DISRUPT_AT_MOST_ONCE_PER, &[Pod]),
         (annotation::DRAIN, &[Node]),
         (annotation::DRAIN_TAKEN_OVER, &[Claim, Node]),
+        (annotation::FAILED_ATTEMPTS, &[Pool]),
         (annotation::GATE_TIMEOUT, &[Class]),
         (annotation::INTERRUPTION_DEADLINE, &[Node]),
         (annotation::LAUNCH_TOKEN, &[Claim]),
