@@ -73,6 +73,10 @@ fn reserved(kind: usize, price: i64, block: bool) -> Offering {
     }
 }
 
+/// Spot and on-demand of each zone as price and availability, a reservation as price and kind, performance, size, and the row of
+/// [`EXOTIC`].
+type TypeRow = (Vec<Option<(i64, bool)>>, Option<(Option<i64>, bool)>, Option<u32>, i64, Option<usize>);
+
 /// Types of 2 to 8 CPUs with any prices, as NodeOverlays can make them.
 fn types() -> impl Strategy<Value = Vec<InstanceType>> {
     let price = || (1i64..6).prop_map(|price| price * 20_000);
@@ -82,8 +86,7 @@ fn types() -> impl Strategy<Value = Vec<InstanceType>> {
     let performance = option::weighted(0.2, 800u32..1400);
     let exotic = option::weighted(0.4, 0usize..EXOTIC.len());
     collection::vec((sold, block, performance, 0i64..3, exotic), 1..6).prop_map(|rows| {
-        let kind = |(number, row): (usize, (Vec<_>, Option<_>, Option<u32>, i64, Option<usize>))| {
-            let (sold, block, performance, size, exotic) = row;
+        let kind = |(number, (sold, block, performance, size, exotic)): (usize, TypeRow)| {
             let sides = [(CapacityType::Spot, 0), (CapacityType::Spot, 1), (CapacityType::OnDemand, 0)];
             let sides = sides.into_iter().chain([(CapacityType::OnDemand, 1)]);
             let sold = sides.zip(sold).filter_map(|((of, zone), row): (_, Option<(i64, bool)>)| {
