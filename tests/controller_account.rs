@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use api::label;
 use http::Method;
 use kube::Client;
 use serde_json::{Value, json};
@@ -237,7 +238,7 @@ async fn owner_policy_permits_only_hashes_status_and_finalizer() -> Result<()> {
     server.accepts(&class, metadata("annotations", json!({"karpenter.k8s.aws/ec2nodeclass-hash": "1"}))).await?;
     server.accepts(&pool, metadata("annotations", json!({"karpenter.sh/nodepool-hash": "1"}))).await?;
     server.accepts(&pool, metadata("annotations", json!({"karpenter.sh/nodepool-hash": "2"}))).await?;
-    for key in ["kerf.sh/notice-removals", "kerf.sh/unusable-nodes"] {
+    for key in ["kerf.sh/failed-attempts", "kerf.sh/notice-removals", "kerf.sh/unusable-nodes"] {
         server.accepts(&pool, metadata("annotations", json!({key: "{}"}))).await?;
         server.accepts(&pool, metadata("annotations", json!({key: null}))).await?;
     }
@@ -283,6 +284,11 @@ async fn node_policy_permits_foreign_fields_only_at_registration() -> Result<()>
         "node.kubernetes.io/exclude-from-external-load-balancers": "karpenter",
     });
     server.accepts(&node_a, metadata("labels", labels)).await?;
+    // The labels that the controller restores when the node changes them.
+    for key in label::CORE_WELL_KNOWN.iter().chain(&label::AWS_WELL_KNOWN) {
+        server.accepts(&node_a, metadata("labels", json!({*key: "restored"}))).await?;
+    }
+    server.refuses(&node_b, metadata("labels", json!({label::ZONE: "restored"}))).await?;
     server.accepts(&node_a, metadata("annotations", json!({"kerf.sh/drain": "x"}))).await?;
     server.accepts(&node_a, metadata("finalizers", json!(["example.com/keep"]))).await
 }
