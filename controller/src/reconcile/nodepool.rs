@@ -9,10 +9,9 @@ use std::sync::Arc;
 
 use api::objects::{DaemonSet, Node, ResourceList};
 use api::status::Conditioned;
-use api::{EC2NodeClass, NodeClaim, NodePool, Quantity, Taint, annotation, condition, hash, quantity, reason, taint};
+use api::{EC2NodeClass, NodeClaim, NodePool, Quantity, Taint, condition, hash, quantity, reason, taint};
 use jiff::Timestamp;
 use planner::Resources;
-use serde_json::json;
 
 use crate::informer::interruption::notice_limit::HeldNotices;
 use crate::reconcile::hashes;
