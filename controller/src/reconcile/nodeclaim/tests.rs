@@ -22,15 +22,18 @@ use crate::reconcile::work::WorkItem;
 use crate::state::class_readiness::ClassReadiness;
 use crate::write::writer::{Operation, Target};
 
-/// Returns the view of the NodeClaim this many seconds after its creation.
 const TERMINATION: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 
+/// Returns the view of the NodeClaim this many seconds after its creation. Each node has the labels of the NodeClaim, like a
+/// registered one.
 fn claim_view(change: &Value, nodes: &[Value], seconds: i64) -> NodeClaimView {
+    let claim = claim(change);
+    let registered = json!({"metadata": {"labels": claim.metadata.labels}});
     NodeClaimView {
         other_nodes: Vec::new(),
-        claim: claim(change),
         pool: None,
-        nodes: nodes.iter().map(node).collect(),
+        nodes: nodes.iter().map(|change| node(&merged(&[registered.clone(), change.clone()]))).collect(),
+        claim,
         expected: Vec::new(),
         instance: InstanceState::Unknown,
         last_pod_event: None,
@@ -705,6 +708,7 @@ fn consolidatable_follows_pod_events_and_the_nodepool() {
 fn gated(name: &str, more: &Value) -> (Arc<api::NodeClaim>, Arc<Node>) {
     let named = json!({"metadata": {"name": name}});
     let node = json!({
+        "metadata": {"labels": {label::NODEPOOL: "default"}},
         "spec": {"taints": [{"key": taint::AGENT_NOT_READY, "effect": "NoExecute"}]},
         "status": {"conditions": [
             {"type": "Ready", "status": "True"},

@@ -7,8 +7,12 @@ const TYPE: &str = label::INSTANCE_TYPE;
 /// Returns the decision about a NodeClaim in zone a, whose Node has these labels.
 fn decide_with(claim: &Value, labels: &Value) -> NodeClaimDecision {
     let launched = json!({"metadata": {"labels": {label::ZONE: "us-west-2a", TYPE: "m5.large", "team": "red"}}});
-    let labels = json!({"metadata": {"labels": labels}});
-    decide(&claim_view(&merged(&[claim.clone(), launched]), &[labels], 60))
+    let mut view = claim_view(&merged(&[claim.clone(), launched]), &[], 60);
+    view.nodes = vec![node(&merged(&[
+        json!({"metadata": {"labels": {label::NODEPOOL: "default"}}}),
+        json!({"metadata": {"labels": labels}}),
+    ]))];
+    decide(&view)
 }
 
 #[test]
