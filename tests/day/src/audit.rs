@@ -143,7 +143,9 @@ impl Audit {
         let keeps = forced || !counts || after >= app.least_healthy();
         self.expect(keeps, now, || format!("pod {pod} goes and leaves {after} of {}, budget or not", app.name));
         let started = cluster_state.pods.get(pod).and_then(|it| it.ready);
-        let rested = app.rests.zip(started).is_none_or(|(rests, started)| now - started + self.skew >= rests);
+        // A leader does not know when a pod started while it sees no pods.
+        let rest = |started| now - started + self.skew + self.blind_time(started, now, true);
+        let rested = app.rests.zip(started).is_none_or(|(rests, started)| rest(started) >= rests);
         self.expect(cause != Cause::Saving || rested, now, || format!("pod {pod} is moved again before its time"));
         if cause == Cause::Saving {
             self.moved(cluster_state, pod);
