@@ -242,7 +242,8 @@ impl Audit {
         self.follow_misled(cluster_state);
         let pending = cluster_state.pods.iter().filter(|(_, pod)| is_pending(pod));
         let since = |(name, pod): (_, &Running)| (name, self.misled.get(name).copied().unwrap_or(pod.created));
-        let waiting = pending.map(since).filter(|(_, since)| *since < cluster_state.now);
+        let is_misled_now = |name: &String| self.misled.get(name) == Some(&cluster_state.now);
+        let waiting = pending.map(since).filter(|(name, _)| !is_misled_now(name));
         let Some((name, since)) = waiting.min_by_key(|(_, since)| *since) else {
             self.forgotten = None;
             return;

@@ -42,7 +42,7 @@ impl Commands {
             }
             (Some(_), Some(position)) => {
                 if let Some(id) = claim.replaced_by() {
-                    let position = with_replacements(record, position, &name, id);
+                    let position = self.with_replacements(record, position, &name, id);
                     self.open.insert(name, position);
                 }
             }
@@ -52,6 +52,30 @@ impl Commands {
             }
             (_, None) => {}
         }
+    }
+
+    /// Notes the replacements of a command, and returns its position. Commands that began together for the same reason differ in
+    /// their replacements, and the NodeClaims of one command may be written at different moments, with a pause or another leader
+    /// between them. NodeClaims that have ended before count for each of these commands, because any of them may have had them.
+    fn with_replacements(&self, record: &mut Record, position: usize, claim: &str, id: &str) -> usize {
+        if record.moves[position].id == id {
+            return position;
+        }
+        let Moved { reason, begun, .. } = record.moves[position];
+        if let Some(other) = record.moves.iter().rposition(|moved| moved.id == id) {
+            record.moves[position].claims.retain(|own| own != claim);
+            record.moves[other].claims.push(claim.to_owned());
+            return other;
+        }
+        if record.moves[position].claims.len() == 1 {
+            id.clone_into(&mut record.moves[position].id);
+            return position;
+        }
+        record.moves[position].claims.retain(|own| own != claim);
+        let ended = record.moves[position].claims.iter().filter(|own| !self.open.contains_key(*own)).cloned();
+        let claims = std::iter::once(claim.to_owned()).chain(ended).collect();
+        record.moves.push(Moved { reason, claims, id: id.to_owned(), begun, ended: None, done: false });
+        record.moves.len() - 1
     }
 
     /// Ends a command as soon as all its nodes are being removed.
@@ -75,28 +99,6 @@ fn begun(record: &mut Record, reason: CommandReason, claim: &str, now: Moment) -
     }
     record.moves[position].claims.push(claim.to_owned());
     position
-}
-
-/// Notes the replacements of a command. Commands that began together for the same reason differ in their replacements, and the
-/// NodeClaims of one command may be written at different moments, with a pause or another leader between them.
-fn with_replacements(record: &mut Record, position: usize, claim: &str, id: &str) -> usize {
-    if record.moves[position].id == id {
-        return position;
-    }
-    let Moved { reason, begun, .. } = record.moves[position];
-    if let Some(other) = record.moves.iter().rposition(|moved| moved.id == id) {
-        record.moves[position].claims.retain(|own| own != claim);
-        record.moves[other].claims.push(claim.to_owned());
-        return other;
-    }
-    if record.moves[position].claims.len() == 1 {
-        id.clone_into(&mut record.moves[position].id);
-        return position;
-    }
-    record.moves[position].claims.retain(|own| own != claim);
-    let (claims, id) = (vec![claim.to_owned()], id.to_owned());
-    record.moves.push(Moved { reason, claims, id, begun, ended: None, done: false });
-    record.moves.len() - 1
 }
 
 /// Checks that a command to save money lowers the price. The check is skipped if EC2 takes one of its nodes, because the
@@ -128,4 +130,37 @@ fn check_saving(moved: &Moved, cluster_state: &ClusterState, audit: &mut Audit) 
 pub fn reason_of(claim: &NodeClaim) -> Option<CommandReason> {
     let found = find(claim.conditions(), condition::DISRUPTION_REASON).filter(|found| found.is_true())?;
     CommandReason::ALL.into_iter().find(|reason| reason.as_str() == found.reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use api::annotation;
+    use api::nodeclaim::NodeClaimSpec;
+
+    use super::*;
+    use crate::clock::{START, timestamp};
+    use crate::dice::Dice;
+    use crate::market::Market;
+
+    /// A NodeClaim that ends before the replacements are known may have belonged to the command.
+    #[test]
+    fn see_counts_ended_claims_for_the_commands_that_began_with_them() {
+        let (market, _ec2) = Market::new(&mut Dice::new(1), &["large"]).unwrap_or_else(|error| panic!("{error:#}"));
+        let cluster_state = ClusterState::new(START, market);
+        let (mut commands, mut audit, mut record) = (Commands::default(), Audit::default(), Record::default());
+        let claim = |name: &str, replaced_by: &str| {
+            let mut claim = NodeClaim::new(name, NodeClaimSpec::default());
+            let reason = CommandReason::Underutilized.as_str();
+            claim.set(condition::DISRUPTION_REASON, condition::TRUE, reason, "", timestamp(START));
+            claim.metadata.annotations = Some([(annotation::REPLACED_BY.to_owned(), replaced_by.to_owned())].into());
+            claim
+        };
+        let mut see = |claim: &NodeClaim, gone| commands.see(claim, gone, &cluster_state, &mut audit, &mut record);
+        ["a", "b", "c", "d"].iter().for_each(|name| see(&claim(name, ""), false));
+        see(&claim("a", ""), true);
+        [("b", "x"), ("c", "y"), ("d", "y")].iter().for_each(|(name, by)| see(&claim(name, by), false));
+        let of = |id: &str| record.moves.iter().find(|moved| moved.id == id).map(|moved| moved.claims.clone());
+        assert_eq!(of("x"), Some(vec!["b".to_owned(), "a".to_owned()]));
+        assert_eq!(of("y"), Some(vec!["c".to_owned(), "a".to_owned(), "d".to_owned()]));
+    }
 }
