@@ -2,13 +2,12 @@
 //!
 //! Tests add objects directly; nothing here does I/O.
 
-mod commands;
 mod context;
 mod failure_times;
-mod instance_nodes;
 mod lookup;
 mod pending_pods;
 mod permissions;
+mod relations;
 mod shared;
 mod table;
 mod transitions;
@@ -32,9 +31,9 @@ pub use transitions::{ConditionOwner, ConditionView, ObjectEnd, OwnerLabels, Tra
 pub use triggers::Indexed;
 
 use crate::reconcile::work::Triggers;
-use instance_nodes::InstanceNames;
 use lookup::Lookup;
 use pending_pods::PendingPods;
+use relations::InstanceNames;
 use shared::Interner;
 
 /// All watched objects.

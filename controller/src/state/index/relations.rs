@@ -1,5 +1,7 @@
-//! Nodes of an instance. A Node can claim any provider id, so after registration only the Node that registered counts. Before, the
-//! name of the Node decides: NodeRestriction permits each kubelet only the Node of its own name, and EC2 names the instance.
+//! Objects that belong together: the Node of an instance, the NodeClaim of a Node, and the NodeClaims of a disruption command.
+//!
+//! A Node can claim any provider id, so after registration only the Node that registered counts. Before, the name of the Node
+//! decides: NodeRestriction permits each kubelet only the Node of its own name, and EC2 names the instance.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -116,6 +118,20 @@ impl Index {
         let mut claims = self.claims_by_provider.keys(provider_id);
         let claim = claims.next()?;
         claims.next().is_none().then(|| self.claims.get(claim)).flatten()
+    }
+
+    /// Returns the command in progress that disrupts the NodeClaim or that created it; see [`api::annotation::REPLACED_BY`].
+    #[must_use]
+    pub fn move_of<'a>(&'a self, claim: &'a NodeClaim) -> Option<&'a str> {
+        claim.replaced_by().or_else(|| claim.replaces().find_map(|name| self.claims.get(name)?.replaced_by()))
+    }
+
+    /// Reports whether a command in progress waits for the NodeClaim.
+    #[must_use]
+    pub fn is_awaited(&self, claim: &NodeClaim) -> bool {
+        let name = key_of(claim);
+        let replaced = claim.replaces().filter_map(|replaced| self.claims.get(replaced)?.replaced_by());
+        replaced.flat_map(|replacements| replacements.split(',')).any(|replacement| replacement == name)
     }
 }
 
