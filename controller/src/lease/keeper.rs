@@ -22,7 +22,7 @@ pub struct Keeper {
     released: oneshot::Receiver<()>,
 }
 
-/// Ends leadership when the work of the thread ends, also by a panic: the process then ends at once, not when the lease expires.
+/// Ends leadership when the work of the thread ends, also by a panic: the process does not wait until the lease expires.
 struct EndOnDrop(Leading);
 
 impl Drop for EndOnDrop {

@@ -63,9 +63,7 @@ impl PoolVersion {
             content: class.map_or(0, |class| content(class)),
         }
     }
-}
 
-impl PoolVersion {
     /// Returns a text that differs for different versions, also in another process.
     #[must_use]
     pub fn digest(&self) -> String {
