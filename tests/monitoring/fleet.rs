@@ -73,6 +73,7 @@ pub(super) fn catalogue() -> Catalogue {
             zone: zone.to_owned(),
             capacity_type,
             price,
+            premium: MicroDollars(0),
             available: true,
             labels: BTreeMap::new(),
             reservation: None,

@@ -165,6 +165,7 @@ pub fn offering(word: &str) -> Result<Offering, String> {
         zone: zone.to_owned(),
         capacity_type: capacity_type(tier)?,
         price: dollars(price)?,
+        premium: MicroDollars(0),
         available,
         labels,
         reservation,

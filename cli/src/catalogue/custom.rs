@@ -183,6 +183,7 @@ fn offering(sold: Sold, at: &str) -> Result<Offering, String> {
         zone: sold.zone,
         capacity_type: sold.capacity_type,
         price: MicroDollars(price),
+        premium: MicroDollars(0),
         available: sold.available.unwrap_or(true),
         labels,
         reservation,

@@ -54,6 +54,7 @@ fn offering(capacity_type: CapacityType, zone: usize, price: i64, available: boo
         zone: ZONES[zone].to_owned(),
         capacity_type,
         price: MicroDollars(price),
+        premium: MicroDollars(0),
         available,
         labels: BTreeMap::new(),
         reservation: None,

@@ -54,6 +54,7 @@ fn offering(zone: &str, capacity_type: CapacityType, price: i64) -> Offering {
         zone: zone.to_owned(),
         capacity_type,
         price: MicroDollars(price),
+        premium: MicroDollars(0),
         available: true,
         labels: BTreeMap::new(),
         reservation: None,

@@ -226,7 +226,7 @@ fn offerings_follow_zones_prices_capacity_and_images() {
         requirements: vec![api::Requirement::new(label::ARCH, api::Operator::In, ["amd64"])],
     };
     let mut shortages = UnavailableOfferings::without_risk();
-    let shown = |market: &OfferingSource, shortages: &UnavailableOfferings, name: &str, now: Timestamp| {
+    let offerings = |market: &OfferingSource, shortages: &UnavailableOfferings, name: &str, now: Timestamp| {
         let source = Source {
             infos: &infos,
             facts: data::facts().unwrap(),
@@ -235,12 +235,11 @@ fn offerings_follow_zones_prices_capacity_and_images() {
             images: std::slice::from_ref(&image),
         };
         let catalogue = types::catalogue(&source, &class, &settings(), now);
-        let found = catalogue.types.into_iter().find(|kind| kind.name == name).unwrap();
-        found
-            .offerings
-            .into_iter()
-            .map(|one| (one.zone, one.capacity_type, one.price.0, one.available))
-            .collect::<Vec<_>>()
+        catalogue.types.into_iter().find(|kind| kind.name == name).unwrap().offerings
+    };
+    let shown = |market: &OfferingSource, shortages: &UnavailableOfferings, name: &str, now: Timestamp| {
+        let offerings = offerings(market, shortages, name, now).into_iter();
+        offerings.map(|one| (one.zone, one.capacity_type, one.price.0, one.available)).collect::<Vec<_>>()
     };
     let a = || "us-west-2a".to_owned();
     let (spot, list) = (CapacityType::Spot, CapacityType::OnDemand);
@@ -255,6 +254,11 @@ fn offerings_follow_zones_prices_capacity_and_images() {
     assert_eq!(dry, [(a(), spot, 30_000, false), (a(), list, 96_000, true)]);
     let later = now.checked_add(SignedDuration::from_mins(3)).unwrap();
     assert!(shown(&market, &shortages, "m5.large", later)[0].3, "tried again after three minutes");
+    let mut risky = UnavailableOfferings::default();
+    risky.interrupted(Scope::offering(spot, "m5.large", "us-west-2a"), now);
+    let prices: Vec<(i64, i64)> =
+        offerings(&market, &risky, "m5.large", now).iter().map(|one| (one.price.0, one.charged().0)).collect();
+    assert_eq!(prices, [(34_500, 30_000), (96_000, 96_000)], "15 % more after an interruption");
     let mut dry = shortages.clone();
     dry.mark(Scope::Subnet("subnet-1".to_owned()), now);
     assert!(shown(&market, &dry, "m5.large", now).iter().all(|one| !one.3), "no addresses in the only subnet");

@@ -264,6 +264,7 @@ fn instance_type(cpus: i64) -> InstanceType {
         zone: zone.to_owned(),
         capacity_type,
         price,
+        premium: MicroDollars(0),
         available: true,
         labels: BTreeMap::new(),
         reservation: None,

@@ -138,6 +138,7 @@ fn of_nodes(nodes: Vec<Draft>, utilization: Utilization, packing: Packing) -> Sn
         zone: "a".to_owned(),
         capacity_type: CapacityType::OnDemand,
         price: MicroDollars(100_000),
+        premium: MicroDollars(0),
         available: true,
         labels: BTreeMap::new(),
         reservation: None,

@@ -252,6 +252,7 @@ fn catalogue() -> Catalogue {
         zone: (*zone).to_owned(),
         capacity_type: CapacityType::Spot,
         price: MicroDollars(100_000),
+        premium: MicroDollars(0),
         available: true,
         labels: Default::default(),
         reservation: None,

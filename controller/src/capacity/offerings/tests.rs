@@ -71,6 +71,7 @@ fn drop_reserved_removes_offerings_of_reservations() {
         zone: "a".to_owned(),
         capacity_type,
         price: MicroDollars(1),
+        premium: MicroDollars(0),
         available: true,
         labels: BTreeMap::new(),
         reservation,

@@ -156,6 +156,7 @@ fn decide_reports_drift_when_offering_of_old_claim_is_gone() {
             zone: zone.to_owned(),
             capacity_type,
             price: MicroDollars(1),
+            premium: MicroDollars(0),
             available: false,
             labels: BTreeMap::new(),
             reservation: None,

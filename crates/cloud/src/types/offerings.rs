@@ -60,8 +60,10 @@ pub struct Quote {
     pub zone_id: String,
     /// Capacity type, spot or on-demand.
     pub capacity_type: CapacityType,
-    /// Price per hour, if known.
+    /// Price per hour with the premium, if known.
     pub price: Option<MicroDollars>,
+    /// Part of the price for the risk of recent interruptions and shortages.
+    pub premium: MicroDollars,
     /// Reason why the offering is unavailable; `None` if available.
     pub obstacle: Option<Unavailable>,
 }
@@ -73,6 +75,7 @@ impl Quote {
             zone: self.zone.clone(),
             capacity_type: self.capacity_type,
             price: self.price.unwrap_or_default(),
+            premium: self.premium,
             available: self.obstacle.as_ref().is_none_or(|obstacle| *obstacle == Unavailable::NoPrice),
             labels: [(label::ZONE_ID.to_owned(), self.zone_id.clone())].into(),
             reservation: None,
@@ -145,6 +148,7 @@ impl OfferingSource {
         let quote = |zone: &String, place: &Zone, capacity_type: CapacityType| {
             let known = self.price(capacity_type, &info.name, zone);
             let price = known.map(|price| shortages.priced(capacity_type, &info.name, zone, price));
+            let premium = MicroDollars(price.unwrap_or_default().0 - known.unwrap_or_default().0);
             let out_of_stock =
                 || shortages.holds(capacity_type, &info.name, zone, now).then_some(Unavailable::OutOfStock);
             let full = || {
@@ -160,7 +164,7 @@ impl OfferingSource {
                     .or_else(|| price.is_none().then_some(Unavailable::NoPrice))
             };
             let obstacle = common.cloned().or_else(rest);
-            Quote { zone: zone.clone(), zone_id: place.id.clone(), capacity_type, price, obstacle }
+            Quote { zone: zone.clone(), zone_id: place.id.clone(), capacity_type, price, premium, obstacle }
         };
         let mut quotes = Vec::new();
         for (zone, place) in zones {

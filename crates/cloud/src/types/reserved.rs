@@ -34,6 +34,7 @@ pub fn add_reservations(
             zone: reservation.zone.clone(),
             capacity_type: CapacityType::Reserved,
             price: MicroDollars(0),
+            premium: MicroDollars(0),
             available: runs && addresses && !shifted && has_capacity(reservation, source.shortages, now),
             labels: labels(reservation, &zone.id),
             reservation: Some(Reservation { id: reservation.id.clone(), remaining: reservation.available }),

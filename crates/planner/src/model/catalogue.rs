@@ -81,8 +81,11 @@ pub struct Offering {
     pub zone: String,
     /// Spot, on-demand or reserved.
     pub capacity_type: CapacityType,
-    /// Price per hour.
+    /// Price per hour for comparisons, with the premium.
     pub price: MicroDollars,
+    /// Part of the price that EC2 does not charge: the premium for the risk of recent interruptions and shortages.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub premium: MicroDollars,
     /// True if the offering is available now, as far as known.
     pub available: bool,
     /// Further labels of nodes from this offering, such as the zone id.
@@ -91,6 +94,10 @@ pub struct Offering {
     /// Capacity reservation of a reserved offering.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<Reservation>,
+}
+
+fn is_nothing(price: &MicroDollars) -> bool {
+    *price == MicroDollars(0)
 }
 
 /// Prepaid capacity.
@@ -127,6 +134,12 @@ impl InstanceType {
 }
 
 impl Offering {
+    /// Returns the price that EC2 charges. A running node counts with it: the premium is for the choice of new ones.
+    #[must_use]
+    pub fn charged(&self) -> MicroDollars {
+        MicroDollars(self.price.0 - self.premium.0)
+    }
+
     /// Returns the value of a label that offerings decide.
     #[must_use]
     pub fn value(&self, key: &str) -> Option<&str> {

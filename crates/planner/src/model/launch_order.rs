@@ -58,6 +58,7 @@ mod tests {
             zone: "z".to_owned(),
             capacity_type,
             price: MicroDollars(price),
+            premium: MicroDollars(0),
             available: true,
             labels: Default::default(),
             reservation: None,

@@ -39,6 +39,7 @@ fn instance_type() -> impl Strategy<Value = InstanceType> {
             zone: ["a", "b", "c"][position].to_owned(),
             capacity_type: if spot { CapacityType::Spot } else { CapacityType::OnDemand },
             price: MicroDollars(price * cpus),
+            premium: MicroDollars(0),
             available,
             labels: BTreeMap::new(),
             reservation: None,

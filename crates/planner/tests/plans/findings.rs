@@ -83,7 +83,15 @@ fn node(zone: &str) -> Arc<Node> {
 
 fn offering(zone: &str, capacity_type: CapacityType, price: i64) -> Offering {
     let (zone, labels) = (zone.to_owned(), BTreeMap::new());
-    Offering { zone, capacity_type, price: MicroDollars(price), available: true, labels, reservation: None }
+    Offering {
+        zone,
+        capacity_type,
+        price: MicroDollars(price),
+        premium: MicroDollars(0),
+        available: true,
+        labels,
+        reservation: None,
+    }
 }
 
 fn kind(name: &str, price: i64) -> InstanceType {

@@ -24,6 +24,7 @@ fn kind(name: &str, cpu: i64, price: i64) -> InstanceType {
             zone: "a".to_owned(),
             capacity_type: CapacityType::OnDemand,
             price: MicroDollars(price),
+            premium: MicroDollars(0),
             available: true,
             labels: [].into(),
             reservation: None,

@@ -18,6 +18,7 @@ pub fn large(pods: usize, types: usize) -> Snapshot {
             zone: zone.to_owned(),
             capacity_type,
             price: MicroDollars(price),
+            premium: MicroDollars(0),
             available: true,
             labels: BTreeMap::new(),
             reservation: None,

@@ -21,6 +21,7 @@ fn kind() -> InstanceType {
         zone: "a".to_owned(),
         capacity_type,
         price: MicroDollars(price),
+        premium: MicroDollars(0),
         available: true,
         labels: BTreeMap::new(),
         reservation: None,

@@ -49,6 +49,7 @@ fn catalogue() -> Catalogue {
         zone: "a".to_owned(),
         capacity_type: CapacityType::OnDemand,
         price: PRICE,
+        premium: MicroDollars(0),
         available: true,
         labels: BTreeMap::new(),
         reservation: None,

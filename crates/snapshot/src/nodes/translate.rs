@@ -338,7 +338,7 @@ fn find<'a>(catalogue: &'a Catalogue, name: &str) -> Option<&'a InstanceType> {
     catalogue.types.get(position)
 }
 
-/// Returns the price of the node from its labels and the catalogue. The offering may be unavailable by now.
+/// Returns the price that EC2 charges for the node, from its labels and the catalogue. The offering may be unavailable by now.
 fn price(kind: Option<&InstanceType>, labels: &BTreeMap<String, String>) -> Option<MicroDollars> {
     let kind = kind.filter(|kind| labels.get(label::INSTANCE_TYPE) == Some(&kind.name))?;
     let is_offering = |offering: &&Offering| {
@@ -347,5 +347,5 @@ fn price(kind: Option<&InstanceType>, labels: &BTreeMap<String, String>) -> Opti
             && labels.get(label::CAPACITY_TYPE).map(String::as_str) == Some(offering.capacity_type.as_str())
             && offering.reservation.as_ref().is_none_or(|own| reservation.is_none_or(|id| *id == own.id))
     };
-    Some(kind.offerings.iter().find(is_offering)?.price)
+    Some(kind.offerings.iter().find(is_offering)?.charged())
 }

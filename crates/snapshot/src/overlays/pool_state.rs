@@ -163,7 +163,9 @@ fn apply_overlays<'a>(
     let (priced, unpriced) = state.prices.split_at(kind.offerings.len().min(state.prices.len()));
     for (offering, change) in kind.offerings.iter_mut().zip(priced.iter().map(change)) {
         if let Some(change) = change {
+            let charged = change.apply(offering.charged().0);
             offering.price = MicroDollars(change.apply(offering.price.0));
+            offering.premium = MicroDollars(offering.price.0 - charged);
             overlaid.price.insert(kind.name.clone());
         }
     }

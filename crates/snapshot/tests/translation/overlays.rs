@@ -204,6 +204,43 @@ fn node_price_includes_overlays() {
     assert_eq!(cluster.build().snapshot.nodes[0].price, Some(MicroDollars(40_000)));
 }
 
+/// A running node costs what EC2 charges. The premium for interruptions and shortages is for the choice of new nodes, so no node is
+/// replaced for it. Rows: the change of an overlay, the price of the node, and the premium of a new one.
+#[test]
+fn node_price_excludes_the_risk_premium() {
+    let rows = [
+        (json!(null), 80_000, 20_000),
+        (json!({"priceAdjustment": "-50%"}), 40_000, 10_000),
+        (json!({"priceAdjustment": "+0.01"}), 90_000, 20_000),
+        (json!({"price": "0.07"}), 70_000, 0),
+    ];
+    for (change, charged, premium) in rows {
+        let (node, claim) = machine("n1", json!({}));
+        let mut catalogue = crate::objects::catalogue();
+        for offering in catalogue.types.iter_mut().flat_map(|kind| &mut kind.offerings) {
+            offering.premium = MicroDollars(offering.price.0 / 4);
+            offering.price.0 += offering.premium.0;
+        }
+        let overlays = (!change.is_null()).then(|| overlay("o", 1, json!([]), change.clone()));
+        let cluster = Cluster {
+            nodes: vec![node],
+            claims: vec![claim],
+            pools: vec![pool("default", json!({}))],
+            overlays: overlays.into_iter().collect(),
+            catalogue: Some(catalogue),
+            ..Cluster::default()
+        };
+        let snapshot = cluster.build().snapshot;
+        let node = &snapshot.nodes[0];
+        assert_eq!(node.price, Some(MicroDollars(charged)), "{change}");
+        let of_price = |price: i64| {
+            let types = snapshot.catalogues.iter().flat_map(|catalogue| &catalogue.types);
+            types.flat_map(|kind| &kind.offerings).any(|it| it.price.0 == price && it.premium.0 == premium)
+        };
+        assert!(of_price(charged + premium), "{change}");
+    }
+}
+
 #[test]
 fn reserved_capacity_shrinks_by_claims_in_flight() {
     let wants =

@@ -104,6 +104,7 @@ fn offerings(dice: &mut Dice, kinds: Kinds, (family, size): (&str, &str), worth:
                 zone: (*zone).to_owned(),
                 capacity_type,
                 price: MicroDollars(price),
+                premium: MicroDollars(0),
                 available,
                 labels: BTreeMap::from([(label::ZONE_ID.to_owned(), format!("usw2-az{}", position + 1))]),
                 reservation,
