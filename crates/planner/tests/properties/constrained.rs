@@ -207,6 +207,7 @@ fn equip(snapshot: &mut Snapshot, kinds: &[Kind]) {
                 zone: ["a", "b"][position].to_owned(),
                 capacity_type: CapacityType::Reserved,
                 price: MicroDollars(1),
+                premium: MicroDollars(0),
                 available: remaining > 0,
                 labels: BTreeMap::new(),
                 reservation: Some(Reservation { id: format!("r-{position}"), remaining }),
