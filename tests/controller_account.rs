@@ -238,7 +238,7 @@ async fn owner_policy_permits_only_hashes_status_and_finalizer() -> Result<()> {
     server.accepts(&class, metadata("annotations", json!({"karpenter.k8s.aws/ec2nodeclass-hash": "1"}))).await?;
     server.accepts(&pool, metadata("annotations", json!({"karpenter.sh/nodepool-hash": "1"}))).await?;
     server.accepts(&pool, metadata("annotations", json!({"karpenter.sh/nodepool-hash": "2"}))).await?;
-    for key in ["kerf.sh/failed-attempts", "kerf.sh/notice-removals", "kerf.sh/unusable-nodes"] {
+    for key in ["kerf.sh/failed-attempts", "kerf.sh/notice-removals"] {
         server.accepts(&pool, metadata("annotations", json!({key: "{}"}))).await?;
         server.accepts(&pool, metadata("annotations", json!({key: null}))).await?;
     }

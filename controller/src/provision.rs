@@ -204,7 +204,7 @@ impl Provisioner {
     /// Stores what the plan says about delayed launches, and enqueues the NodePools whose status changes.
     fn report_delays(&self, built: &SnapshotResult, plan: &Plan) {
         *self.planned.lock() = delays::planned_nodes(built, plan);
-        let mut attempts = self.cluster.launches.lock();
+        let mut attempts = self.cluster.attempts.launches.lock();
         let blocked = delays::blocked(built, plan, |pool| attempts.static_failures(pool));
         for pool in attempts.block(blocked) {
             self.cluster.queue.add(WorkItem::Pool(pool));
@@ -309,10 +309,7 @@ impl Provisioner {
         nominations.expire(now, nominations::lifetime(self.rules.window.max));
         nominations.forget_arrived(|pod| index.waits(pod));
         self.metrics.set(&metrics::NODE_COUNT, NoLabels, index.nodes.len() as f64);
-        self.cluster.attempt_store.restore(index, &self.cluster.launches, &self.cluster.replacements);
-        let mut attempts = self.cluster.launches.lock();
-        let delays = delays::delays(index, &mut attempts, &self.cluster.replacements, &self.planned.lock(), now);
-        drop(attempts);
+        let delays = delays::delays(index, &self.cluster.attempts, &self.planned.lock(), now);
         let mut memory = self.memory.lock();
         memory.build(&Input {
             seed: plan_id(now),
@@ -447,7 +444,7 @@ impl Provisioner {
                     "created nodeclaim"
                 );
                 let version = self.cluster.read(|index| PoolVersion::from_index(index, &pool));
-                self.cluster.launches.lock().begin(&name, &pool, groups, version, now);
+                self.cluster.attempts.launches.lock().begin(&name, &pool, groups, version, now);
                 self.promise(&pods, &name, now);
             }
             Err(error) => {

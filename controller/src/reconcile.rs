@@ -169,8 +169,8 @@ impl Reconciler {
             self.registrations.reset(&uid);
         }
         view.registrations = self.registrations.verdict(&uid);
-        view.replacements = self.cluster.read(|index| self.cluster.replacements.health(index, name));
-        view.launches = self.cluster.launches.lock().blocked(name);
+        view.replacements = self.cluster.read(|index| self.cluster.attempts.replacements.health(index, name));
+        view.launches = self.cluster.attempts.launches.lock().blocked(name);
         view.stale = self.cluster.view_ages.stale(view.now);
         view.memory = self.remember(&view.pool, name, view.now);
         view.held_notices = self.notices.limit.held(name, view.now);
@@ -181,14 +181,10 @@ impl Reconciler {
 
     /// Returns what a restart must not forget about a NodePool.
     fn remember(&self, pool: &api::NodePool, name: &str, now: Timestamp) -> PoolMemory {
-        let version = self.restore(name, now);
-        let failures = self.cluster.read(|index| {
-            let Cluster { attempt_store, launches, replacements, .. } = &*self.cluster;
-            attempt_store.text(index, name, launches, replacements)
-        });
+        self.restore(name, now);
+        let failures = self.cluster.read(|index| self.cluster.attempts.text(index, name));
         PoolMemory {
             notice_removals: self.notices.limit.stored(name, now),
-            unusable_nodes: self.cluster.launches.lock().stored_startups(name, &version),
             failed_attempts: match failures {
                 Some(text) => Some(text).filter(|text| !text.is_empty()),
                 None => PoolMemory::from_pool(pool).failed_attempts,
@@ -196,21 +192,16 @@ impl Reconciler {
         }
     }
 
-    /// Restores what an earlier process stored on a NodePool, and returns the version of the NodePool. Later calls change nothing.
-    fn restore(&self, pool: &str, now: Timestamp) -> PoolVersion {
-        let (version, memory) = self.cluster.read(|index| {
-            let Cluster { attempt_store, launches, replacements, .. } = &*self.cluster;
-            attempt_store.restore(index, launches, replacements);
-            let memory = index.pools.get(pool).map(|pool| PoolMemory::from_pool(pool)).unwrap_or_default();
-            (PoolVersion::from_index(index, pool), memory)
+    /// Restores what an earlier process stored on a NodePool. Later calls change nothing.
+    fn restore(&self, name: &str, now: Timestamp) {
+        let removals = self.cluster.read(|index| {
+            let pool = index.pools.get(name)?;
+            self.cluster.attempts.restore(index, pool, now);
+            PoolMemory::from_pool(pool).notice_removals
         });
-        if let Some(removals) = memory.notice_removals {
-            self.notices.limit.restore(pool, &removals, now);
+        if let Some(removals) = removals {
+            self.notices.limit.restore(name, &removals, now);
         }
-        if let Some(nodes) = memory.unusable_nodes {
-            self.cluster.launches.lock().restore_startups(pool, &version, &nodes, now);
-        }
-        version
     }
 
     async fn claim(&self, name: &str) -> Result<QueueAction, WriteError> {
@@ -296,8 +287,9 @@ impl Reconciler {
         if failure.is_none() && !initialized {
             return;
         }
-        let version = self.restore(pool, now);
-        let mut launches = self.cluster.launches.lock();
+        self.restore(pool, now);
+        let version = self.cluster.read(|index| PoolVersion::from_index(index, pool));
+        let mut launches = self.cluster.attempts.launches.lock();
         match failure {
             Some(cause) => launches.fail_startup(pool, version, cause, now),
             None => launches.succeed_startup(pool, version, now),
@@ -308,7 +300,7 @@ impl Reconciler {
 
     /// Records the result of a replacement, which decides about further commands.
     fn record_replacement(&self, claim: &api::NodeClaim, result: &ReplacementResult) {
-        let (history, now) = (&self.cluster.replacements, self.cluster.now());
+        let (history, now) = (&self.cluster.attempts.replacements, self.cluster.now());
         self.cluster.read(|index| match result {
             ReplacementResult::Initialized => history.succeed(index, claim, now),
             ReplacementResult::Failed { cause } => history.fail(index, claim, cause, now),

@@ -10,12 +10,9 @@ use jiff::Timestamp;
 use planner::{Launch, Plan, PodVerdict, Purpose, Stage};
 use snapshot::{Delays, SnapshotResult};
 
-use crate::reconcile::nodepool::PoolMemory;
 use crate::state::attempts::PoolVersion;
-use crate::state::attempts::launches::{
-    AttemptState, AttemptView, BlockedLaunches, LaunchAttempts, NodeUse, PodGroup, PodGroups,
-};
-use crate::state::attempts::replacements::Replacements;
+use crate::state::attempts::launches::{AttemptState, AttemptView, BlockedLaunches, NodeUse, PodGroup, PodGroups};
+use crate::state::attempts::stored::Attempts;
 use crate::state::index::Index;
 
 /// Nodes on which a plan places pods.
@@ -28,21 +25,18 @@ pub struct PlannedNodes {
 }
 
 /// Evaluates open launches and returns the delays of the next plan, after a plan that has placed pods on nodes.
-pub fn delays(
-    index: &Index,
-    attempts: &mut LaunchAttempts,
-    replacements: &Replacements,
-    planned: &PlannedNodes,
-    now: Timestamp,
-) -> Delays {
-    restore_startups(index, attempts, now);
+pub fn delays(index: &Index, attempts: &Attempts, planned: &PlannedNodes, now: Timestamp) -> Delays {
+    for pool in index.pools.values() {
+        attempts.restore(index, pool, now);
+    }
+    let mut delays = Delays { replacements: attempts.replacements.failing(index), ..Delays::default() };
+    let mut attempts = attempts.launches.lock();
     attempts.update(&AttemptView {
         state: &|claim| state(index, planned, claim),
         needs: &|group, pods| needs(index, group, pods),
         version: &|pool| PoolVersion::from_index(index, pool),
         now,
     });
-    let mut delays = Delays { replacements: replacements.failing(index), ..Delays::default() };
     if !attempts.has_pauses() {
         return delays;
     }
@@ -61,16 +55,6 @@ pub fn delays(
     }
     delays.static_pools = attempts.static_pools(now);
     delays
-}
-
-/// Restores the nodes that no pod could use, from the annotations that an earlier process wrote.
-fn restore_startups(index: &Index, attempts: &mut LaunchAttempts, now: Timestamp) {
-    for pool in index.pools.values() {
-        if let Some(stored) = PoolMemory::from_pool(pool).unusable_nodes {
-            let name = pool.metadata.name.as_deref().unwrap_or_default();
-            attempts.restore_startups(name, &PoolVersion::from_index(index, name), &stored, now);
-        }
-    }
 }
 
 /// Returns the state of a launch by its NodeClaim and node.

@@ -63,13 +63,6 @@ impl PoolVersion {
             content: class.map_or(0, |class| content(class)),
         }
     }
-
-    /// Returns a text that differs for different versions, also in another process.
-    #[must_use]
-    pub fn digest(&self) -> String {
-        let Self { pool, class, content } = self;
-        format!("{:016x}", api::hash::fnv1a(format!("{pool:?} {class:?} {content}").bytes()))
-    }
 }
 
 /// Failures in a row in the form that survives a restart.
@@ -80,12 +73,17 @@ struct StoredFailures {
     cause: String,
 }
 
-/// Maximum length of a stored cause in characters.
+/// Maximum length of a cause in characters. Nodes write parts of it.
 const MOST_CAUSE: usize = 300;
 
+fn bounded_cause(cause: &str) -> String {
+    cause.chars().take(MOST_CAUSE).collect()
+}
+
 impl StoredFailures {
-    fn new(count: u32, last: Timestamp, cause: &str) -> Self {
-        Self { count, last, cause: cause.chars().take(MOST_CAUSE).collect() }
+    /// Returns the failures with a last one that is not after `now`: the clock of another process may be ahead.
+    fn until(self, now: Timestamp) -> Self {
+        Self { last: self.last.min(now), ..self }
     }
 }
 

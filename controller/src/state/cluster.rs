@@ -4,15 +4,13 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::provision::batcher::PlanTrigger;
 use crate::reconcile::queue::Queue;
 use crate::reconcile::work::{Triggers, WorkItem};
-use crate::state::attempts::launches::LaunchAttempts;
-use crate::state::attempts::replacements::Replacements;
-use crate::state::attempts::stored::AttemptStore;
+use crate::state::attempts::stored::Attempts;
 use crate::state::index::Index;
 use crate::state::plans::evidence::EvidenceStore;
 use crate::state::plans::progress::PlanProgress;
@@ -35,12 +33,8 @@ pub struct Cluster {
     pub decisions: PodDecisions,
     /// The running plan.
     pub progress: PlanProgress,
-    /// Launches whose result is open, and those that gave pods no place.
-    pub launches: Mutex<LaunchAttempts>,
-    /// Results of replacements.
-    pub replacements: Replacements,
-    /// Failures that survive a restart.
-    pub attempt_store: AttemptStore,
+    /// Results of launches and replacements.
+    pub attempts: Attempts,
     plan: UnboundedSender<PlanTrigger>,
     clock: Clock,
 }
@@ -81,9 +75,7 @@ impl Cluster {
             evidence: EvidenceStore::default(),
             decisions,
             progress: PlanProgress::default(),
-            launches: Mutex::default(),
-            replacements: Replacements::default(),
-            attempt_store: AttemptStore::new(clock().as_nanosecond().to_string()),
+            attempts: Attempts::new(clock().as_nanosecond().to_string()),
             plan,
             clock,
         })

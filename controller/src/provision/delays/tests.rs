@@ -10,8 +10,8 @@ use snapshot::SnapshotResult;
 use super::{PlannedNodes, blocked, delays, planned_nodes};
 use crate::fixture::{at, claim, condition as cond, node, pod, pool, status};
 use crate::state::attempts::PoolVersion;
-use crate::state::attempts::launches::{BlockedLaunches, LaunchAttempts, PodGroup};
-use crate::state::attempts::replacements::Replacements;
+use crate::state::attempts::launches::{BlockedLaunches, PodGroup};
+use crate::state::attempts::stored::Attempts;
 use crate::state::index::Index;
 
 /// Returns a cluster in which the node of `default-1` is registered, with a pod that kube-scheduler refused.
@@ -37,13 +37,12 @@ fn cluster(further: &[Value]) -> Index {
 
 /// Returns the number of failures in the pause of the pending pod, 30 s after its node came up.
 fn paused(index: &Index, group: PodGroup, planned: &PlannedNodes) -> Option<u32> {
-    let mut attempts = LaunchAttempts::default();
+    let attempts = Attempts::new("test".to_owned());
     let pods = if matches!(group, PodGroup::Buffer(_)) { "" } else { "pod-uid" };
     let groups = [(group.clone(), [pods.to_owned()].into())].into();
-    attempts.begin("default-1", "default", groups, PoolVersion::from_index(index, "default"), at(0));
-    let replacements = Replacements::default();
-    drop(delays(index, &mut attempts, &replacements, planned, at(20)));
-    let found = delays(index, &mut attempts, &replacements, planned, at(26));
+    attempts.launches.lock().begin("default-1", "default", groups, PoolVersion::from_index(index, "default"), at(0));
+    drop(delays(index, &attempts, planned, at(20)));
+    let found = delays(index, &attempts, planned, at(26));
     let of_pod = found.pods.get("pod-uid").or_else(|| found.buffers.get("default/spare"));
     of_pod.and_then(|pauses| pauses.first()).map(|pause| pause.failures)
 }

@@ -110,7 +110,7 @@ impl Disruptor {
         }
         let (cause, now) = (daemon::error::chain(error), self.cluster.now());
         for claim in &order.replacements {
-            self.cluster.read(|index| self.cluster.replacements.fail(index, claim, &cause, now));
+            self.cluster.read(|index| self.cluster.attempts.replacements.fail(index, claim, &cause, now));
             self.cluster.queue.add(WorkItem::Pool(claim.nodepool().to_owned()));
         }
     }
@@ -118,7 +118,7 @@ impl Disruptor {
     /// Records replacements that were not initialized in time, which delays further commands in their NodePools.
     fn record_late(&self, late: &[Arc<NodeClaim>], why: &str) {
         for claim in late {
-            let (history, now) = (&self.cluster.replacements, self.cluster.now());
+            let (history, now) = (&self.cluster.attempts.replacements, self.cluster.now());
             self.cluster.read(|index| history.fail(index, claim, why, now));
             self.cluster.queue.add(WorkItem::Pool(claim.nodepool().to_owned()));
         }

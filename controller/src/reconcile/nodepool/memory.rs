@@ -11,9 +11,7 @@ use crate::write::writer::{Operation, Target};
 pub struct PoolMemory {
     /// Removals by unconfirmed notices that still count.
     pub notice_removals: Option<String>,
-    /// Nodes in a row that no pod could use.
-    pub unusable_nodes: Option<String>,
-    /// Failed launches and replacements.
+    /// Failed launches and replacements, and nodes that no pod could use.
     pub failed_attempts: Option<String>,
 }
 
@@ -24,7 +22,6 @@ impl PoolMemory {
         let value = |key: &str| pool.metadata.annotations.as_ref()?.get(key).cloned();
         Self {
             notice_removals: value(annotation::NOTICE_REMOVALS),
-            unusable_nodes: value(annotation::UNUSABLE_NODES),
             failed_attempts: value(annotation::FAILED_ATTEMPTS),
         }
     }
@@ -34,7 +31,6 @@ impl PoolMemory {
         let written = Self::from_pool(pool);
         let pairs = [
             (annotation::NOTICE_REMOVALS, &self.notice_removals, written.notice_removals),
-            (annotation::UNUSABLE_NODES, &self.unusable_nodes, written.unusable_nodes),
             (annotation::FAILED_ATTEMPTS, &self.failed_attempts, written.failed_attempts),
         ];
         let changed = pairs.into_iter().filter(|(_, wanted, written)| *wanted != written);

@@ -75,8 +75,8 @@ fn decide_writes_what_a_restart_must_not_forget() {
     assert_eq!(with(&written, memory.clone()), Value::Null);
     assert_eq!(PoolMemory::from_pool(&pool(&written)), memory);
     assert_eq!(with(&written, PoolMemory::default()), json!({annotation::NOTICE_REMOVALS: null}));
-    let other = PoolMemory { unusable_nodes: Some("3".to_owned()), ..memory };
-    assert_eq!(with(&written, other), json!({annotation::UNUSABLE_NODES: "3"}));
+    let other = PoolMemory { failed_attempts: Some("3".to_owned()), ..memory };
+    assert_eq!(with(&written, other), json!({annotation::FAILED_ATTEMPTS: "3"}));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use planner::{LaunchPause, Millis};
 use serde::{Deserialize, Serialize};
 
-use super::{Backoff, PoolVersion};
+use super::{Backoff, PoolVersion, StoredFailures, bounded_cause};
 use crate::state::nominations::after;
 use unready::UnreadyNodes;
 
@@ -166,15 +166,14 @@ impl LaunchAttempts {
         launches
     }
 
-    /// Restores failures of an earlier process, unless later ones of this version are known.
-    pub(super) fn restore(&mut self, pool: &str, version: &PoolVersion, launches: Vec<StoredLaunch>) {
-        for StoredLaunch { group, count, last, unused } in launches {
-            let key = (pool.to_owned(), group);
-            let known = self.failed.get(&key).filter(|known| known.version == *version);
-            if known.is_none_or(|known| known.last < last) {
-                let failed = FailedLaunches { version: version.clone(), count, last, unused, needed: last };
-                self.failed.insert(key, failed);
-            }
+    /// Restores failures of an earlier process until `now`, unless later ones of this version are known.
+    pub(super) fn restore(&mut self, pool: &str, version: &PoolVersion, stored: StoredLaunch, now: Timestamp) {
+        let StoredLaunch { group, count, last, unused } = stored;
+        let (key, last) = ((pool.to_owned(), group), last.min(now));
+        let known = self.failed.get(&key).filter(|known| known.version == *version);
+        if known.is_none_or(|known| known.last < last) {
+            let failed = FailedLaunches { version: version.clone(), count, last, unused, needed: last };
+            self.failed.insert(key, failed);
         }
     }
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use snapshot::FailedReplacements;
 
-use super::{Backoff, PoolVersion, StoredFailures};
+use super::{Backoff, PoolVersion, StoredFailures, bounded_cause};
 use crate::state::index::Index;
 
 /// Delay of the next command: the first one is as long as a command waits for its replacements.
@@ -61,7 +61,7 @@ impl ReplacementHistory {
             Some(known) if known.failures > 0 && created <= known.last => (known.failures, known.last),
             known => (known.map_or(0, |known| known.failures).saturating_add(1), now),
         };
-        let history = PoolHistory { version, failures, last, cause: format!("{name}: {cause}") };
+        let history = PoolHistory { version, failures, last, cause: bounded_cause(&format!("{name}: {cause}")) };
         self.0.insert(pool.to_owned(), history);
     }
 
@@ -74,7 +74,7 @@ impl ReplacementHistory {
     /// Returns the failures of a NodePool in this version.
     fn stored(&self, pool: &str, version: &PoolVersion) -> Option<StoredFailures> {
         let known = self.0.get(pool).filter(|known| known.version == *version && known.failures > 0)?;
-        Some(StoredFailures::new(known.failures, known.last, &known.cause))
+        Some(StoredFailures { count: known.failures, last: known.last, cause: known.cause.clone() })
     }
 
     /// Restores failures, unless a later result of this version is known.

@@ -1,9 +1,10 @@
 //! Failures of attempts as an annotation of their NodePool, so that a restarted controller, or the next leader, continues the
-//! delays. Every process stores its own view; the text names the process, so that none restores what it wrote itself.
+//! delays and pauses. Every process stores its own view; the text names the process, so that none restores what it wrote itself.
 
 use std::collections::BTreeMap;
 
 use api::{NodePool, annotation};
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
@@ -20,40 +21,54 @@ struct Stored {
     version: PoolVersion,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     replacements: Option<StoredFailures>,
+    /// Nodes in a row that came up and that no pod could use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    startups: Option<StoredFailures>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     launches: Vec<StoredLaunch>,
 }
 
-/// Stored failures, as far as this process knows them.
+/// Results of the attempts of this process, and of earlier ones as far as their NodePools store them.
 #[derive(Debug)]
-pub struct AttemptStore {
+pub struct Attempts {
+    /// Launches whose result is open, and those that gave pods no place.
+    pub launches: Mutex<LaunchAttempts>,
+    /// Results of replacements.
+    pub replacements: Replacements,
     /// Name of this process.
     by: String,
     /// Hash of the last text of another process, by NodePool. Each text is restored once.
     seen: Mutex<BTreeMap<String, u64>>,
 }
 
-impl AttemptStore {
-    /// Creates a store for a process with a unique name.
+impl Attempts {
+    /// Creates an empty memory for a process with a unique name.
     #[must_use]
     pub fn new(by: String) -> Self {
-        Self { by, seen: Mutex::default() }
+        Self { launches: Mutex::default(), replacements: Replacements::default(), by, seen: Mutex::default() }
     }
 
     /// Restores failures that another process stored for the present version of a NodePool and its EC2NodeClass. Without a complete
-    /// index, the version is unknown.
-    pub fn restore(&self, index: &Index, launches: &Mutex<LaunchAttempts>, replacements: &Replacements) {
+    /// index, the version is unknown. Later calls change nothing until the text changes.
+    pub fn restore(&self, index: &Index, pool: &NodePool, now: Timestamp) {
         if !index.is_synced() {
             return;
         }
-        for pool in index.pools.values() {
-            if let Some((name, stored)) = self.unseen(pool) {
-                let version = PoolVersion::from_index(index, name);
-                if stored.version == version {
-                    launches.lock().restore(name, &version, stored.launches);
-                    stored.replacements.into_iter().for_each(|it| replacements.restore(name, version.clone(), it));
-                }
-            }
+        let Some((name, stored)) = self.unseen(pool) else { return };
+        let version = PoolVersion::from_index(index, name);
+        if stored.version != version {
+            return;
+        }
+        let mut launches = self.launches.lock();
+        for launch in stored.launches {
+            launches.restore(name, &version, launch, now);
+        }
+        if let Some(startups) = stored.startups {
+            launches.restore_startups(name, &version, startups.until(now));
+        }
+        drop(launches);
+        if let Some(replacements) = stored.replacements {
+            self.replacements.restore(name, version, replacements.until(now));
         }
     }
 
@@ -83,23 +98,19 @@ impl AttemptStore {
 
     /// Returns the text to store for a NodePool, empty without failures; `None` while the index is not complete.
     #[must_use]
-    pub fn text(
-        &self,
-        index: &Index,
-        pool: &str,
-        launches: &Mutex<LaunchAttempts>,
-        replacements: &Replacements,
-    ) -> Option<String> {
+    pub fn text(&self, index: &Index, pool: &str) -> Option<String> {
         if !index.is_synced() {
             return None;
         }
         let version = PoolVersion::from_index(index, pool);
-        let launches = launches.lock().stored(pool, &version);
-        let replacements = replacements.stored(pool, &version);
-        if replacements.is_none() && launches.is_empty() {
+        let memory = self.launches.lock();
+        let (launches, startups) = (memory.stored(pool, &version), memory.stored_startups(pool, &version));
+        drop(memory);
+        let replacements = self.replacements.stored(pool, &version);
+        if replacements.is_none() && startups.is_none() && launches.is_empty() {
             return Some(String::new());
         }
-        let stored = Stored { by: self.by.clone(), version, replacements, launches };
+        let stored = Stored { by: self.by.clone(), version, replacements, startups, launches };
         serde_json::to_string(&stored).ok()
     }
 }

@@ -72,15 +72,13 @@ pub const REPLACED_BY: &str = "kerf.sh/replaced-by";
 /// Annotation of a NodePool: removals in the last ten minutes that only agents' notices or failed status checks asked for, as JSON. The
 /// controller writes it, so that their limit survives a restart.
 pub const NOTICE_REMOVALS: &str = "kerf.sh/notice-removals";
-/// Annotation of a NodePool: nodes in a row that came up and that no pod could use, as JSON. The controller writes it, so that the
-/// pause of launches survives a restart.
-pub const UNUSABLE_NODES: &str = "kerf.sh/unusable-nodes";
 /// Annotation of a NodePool: cost of each node besides its price, in dollars per hour such as `0.01`, for agents and licenses.
 pub const NODE_FEE: &str = "kerf.sh/node-fee";
 /// Annotation of a NodePool: performance factors, separated by commas, such as `family=m8g:1.25,generation=7:1.1`; see
 /// [`crate::performance`]. The [`PERFORMANCE`] of a NodeOverlay is more specific and takes precedence.
 pub const PERFORMANCE_FACTORS: &str = "kerf.sh/performance-factors";
-/// Failures of attempts in a NodePool as JSON, which the controller continues after a restart.
+/// Annotation of a NodePool: launches and replacements that failed, and nodes that no pod could use, as JSON. The controller writes
+/// it, so that delays and pauses survive a restart.
 pub const FAILED_ATTEMPTS: &str = "kerf.sh/failed-attempts";
 /// Annotation of a NodePool: time zone for the schedules of its budgets, such as `Europe/Berlin`. Absent: UTC.
 pub const BUDGET_TIMEZONE: &str = "kerf.sh/budget-timezone";

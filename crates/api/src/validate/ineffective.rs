@@ -63,7 +63,7 @@ const DOMAIN: &str = "kerf.sh/";
 const BEHIND: &str = "kerf.sh0";
 
 /// Our annotations, with the owners on which they are read. A test compares the keys with those of [`annotation`].
-const ANNOTATIONS: [(&str, &[KeyOwner]); 38] = {
+const ANNOTATIONS: [(&str, &[KeyOwner]); 37] = {
     use KeyOwner::{Claim, Class, Node, Overlay, Pod, Pool, PoolTemplate};
     [
         (annotation::ADOPTED_AT, &[Claim]),
@@ -102,7 +102,6 @@ const ANNOTATIONS: [(&str, &[KeyOwner]); 38] = {
         (annotation::SURGE, &[Pod, Pool]),
         (annotation::SURGED, &[Pod]),
         (annotation::TIMELINE, &[Node]),
-        (annotation::UNUSABLE_NODES, &[Pool]),
         (annotation::UTILIZATION, &[Pool]),
     ]
 };
