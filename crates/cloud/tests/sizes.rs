@@ -9,7 +9,8 @@ use api::nodeclass::{AmiFamily, InterfaceType, NetworkInterface};
 use cloud::nodeclass::{ResolvedImage, Zone};
 use cloud::types::prices::PriceBook;
 use cloud::types::{
-    self, ClassSettings, Incompatible, Measured, OfferingSource, Quote, Source, Threshold, Unavailable,
+    self, ClassSettings, Incompatible, Measured, Measurements, NodeReading, NodeSettings, OfferingSource, Quote,
+    Source, Threshold, Unavailable,
 };
 use cloud::unavailable_offerings::UnavailableOfferings;
 use cloud::{Image, Instance, InstanceTypeInfo, Settings, data};
@@ -370,6 +371,44 @@ fn attach_limits_are_those_of_the_csi_driver() {
     }
     let unlisted = InstanceTypeInfo { ebs_attachments: 0, ..info("m5.large") };
     assert_eq!(listing(&unlisted, &class()).0.attach_limits, BTreeMap::new());
+}
+
+/// Rows: whether two more nodes lie, and the memory, disk space and volumes that count. Two honest nodes have less than the estimate,
+/// and nobody knows which of two pairs lies.
+#[test]
+fn amounts_are_never_above_the_estimate_when_nodes_contradict_each_other() {
+    let estimate = kind("m5.large", &class());
+    let (memory, disk) =
+        (estimate.capacity.get(Resources::MEMORY), estimate.allocatable.get(Resources::EPHEMERAL_STORAGE));
+    let honest = NodeReading { memory: Some(memory / 10 * 9), ..reading(disk / 10 * 9, 20) };
+    let lie = NodeReading { memory: Some(memory / 10 * 12), ..reading(disk / 10 * 12, 27) };
+    let rows = [(false, [memory / 10 * 9, disk / 10 * 9, 20]), (true, [memory, disk, 25])];
+    for (contested, expected) in rows {
+        let settings = NodeSettings { images: "ami-1", class_hash: "1" };
+        let mut all = Measurements::default();
+        for (node, reading) in
+            [(1, &honest), (2, &honest), (3, &lie), (4, &lie)].into_iter().take(if contested { 4 } else { 2 })
+        {
+            all.learn(settings, &NodeReading { node, ..reading.clone() }, NOW);
+        }
+        let found = kind("m5.large", &ClassSettings { measured: all.by_type(settings, NOW), ..class() });
+        let amounts = [
+            found.capacity.get(Resources::MEMORY),
+            found.allocatable.get(Resources::EPHEMERAL_STORAGE),
+            found.attach_limits["ebs.csi.aws.com"],
+        ];
+        assert_eq!(amounts, expected, "{contested}");
+    }
+}
+
+fn reading(disk: i64, volumes: i64) -> NodeReading {
+    NodeReading {
+        class_hash: Some("1".to_owned()),
+        instance_type: "m5.large".to_owned(),
+        allocatable: [(Resources::EPHEMERAL_STORAGE, disk)].into_iter().collect(),
+        volumes: Some(volumes),
+        ..NodeReading::default()
+    }
 }
 
 fn class_with(memory_threshold: Threshold) -> ClassSettings {

@@ -63,15 +63,17 @@ pub(super) fn sizes(
     let mut capacity = capacity(info, facts, class, settings);
     let kept = overhead(info, &capacity, class);
     let measured = class.measured.get(&info.name);
-    if let Some(memory) = measured.and_then(|it| it.memory) {
+    let estimate = capacity.get(Resources::MEMORY);
+    if let Some(memory) = measured.and_then(|it| measured_bounds::memory(it, estimate)) {
         capacity.set(Resources::MEMORY, memory);
     }
     let mut allocatable = less(&capacity, &kept);
     // A device that EC2 does not list for the type has no estimate.
     let listed = |name: &str, capacity: &Resources| capacity.names(name) && !HUGE_PAGES.contains(&name);
-    for (name, amount) in measured.into_iter().flat_map(|it| it.allocatable.iter()) {
+    for (measured, name) in measured.into_iter().flat_map(|it| it.allocatable.iter().map(move |(name, _)| (it, name))) {
         if listed(name, &capacity) {
-            allocatable.set(name, measured_bounds::allocatable(class.family, name, amount, allocatable.get(name)));
+            let estimate = allocatable.get(name);
+            allocatable.set(name, measured_bounds::allocatable(measured, class.family, name, estimate));
             capacity.set(name, capacity.get(name).max(allocatable.get(name)));
         }
     }

@@ -1,7 +1,7 @@
 //! Amounts that nodes reported, by instance type. EC2 lists the hardware; kernel, file system and kubelet leave less of it. The
 //! difference depends on the instance type, the image and the EC2NodeClass.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use planner::Resources;
@@ -24,7 +24,9 @@ pub(super) const HUGE_PAGES: [&str; 2] = ["hugepages-1Gi", "hugepages-2Mi"];
 pub(super) const DEVICES: [&str; 5] =
     ["nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore"];
 /// Name of the number of EBS volumes among the readings.
-const VOLUMES: &str = "volumes";
+pub(super) const VOLUMES: &str = "volumes";
+/// Name of the kernel's memory among contested amounts. Pods can use less of it.
+pub(super) const MEMORY: &str = "kernel memory";
 
 /// Amounts reported by nodes: by a set of equally configured nodes, then by instance type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +39,7 @@ pub struct Measurements {
 ///
 /// The second smallest counts: pods can run with a low amount, but not with a high one, and one node that lies must not take its
 /// type away from the whole cluster. Where two nodes report much more than two others, the second largest counts: equal nodes
-/// have nearly equal amounts, so two of them lie, and no amount is above the estimate.
+/// have nearly equal amounts, so two of them lie. It counts up to the estimate, as nobody knows which two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Readings {
     #[serde(flatten)]
@@ -91,6 +93,15 @@ pub struct Measured {
     pub allocatable: Resources,
     /// Number of EBS volumes.
     pub volumes: Option<i64>,
+    /// Names of the amounts about which nodes contradict each other.
+    pub contested: BTreeSet<&'static str>,
+}
+
+impl Measured {
+    /// Returns the upper limit of an amount, which is `most` where all nodes agree.
+    pub(super) fn most(&self, name: &str, estimate: i64, most: i64) -> i64 {
+        if self.contested.contains(name) { estimate } else { most }
+    }
 }
 
 /// Configuration that equally configured nodes share.
@@ -177,23 +188,22 @@ impl Measurements {
     #[must_use]
     pub fn by_type(&self, settings: NodeSettings<'_>, now: Timestamp) -> BTreeMap<String, Measured> {
         let mut types: BTreeMap<String, Measured> = BTreeMap::new();
-        for (name, amount) in self.believed(settings.images, now) {
-            types.entry(name.to_owned()).or_default().memory = Some(amount);
-        }
-        for resource in MEASURED.into_iter().chain(DEVICES) {
-            for (name, amount) in self.believed(&settings.key(resource), now) {
-                types.entry(name.to_owned()).or_default().allocatable.set(resource, amount);
+        let mut read = |set: &str, name: &'static str, write: &dyn Fn(&mut Measured, i64)| {
+            for (instance_type, readings) in self.sets.get(set).into_iter().flatten() {
+                let Some(amount) = readings.amount(now) else { continue };
+                let measured = types.entry(instance_type.clone()).or_default();
+                write(measured, amount);
+                if readings.contested(now).is_some() {
+                    measured.contested.insert(name);
+                }
             }
+        };
+        read(settings.images, MEMORY, &|measured, amount| measured.memory = Some(amount));
+        for resource in MEASURED.into_iter().chain(DEVICES) {
+            read(&settings.key(resource), resource, &|measured, amount| measured.allocatable.set(resource, amount));
         }
-        for (name, amount) in self.believed(&settings.key(VOLUMES), now) {
-            types.entry(name.to_owned()).or_default().volumes = Some(amount);
-        }
+        read(&settings.key(VOLUMES), VOLUMES, &|measured, amount| measured.volumes = Some(amount));
         types
-    }
-
-    fn believed(&self, set: &str, now: Timestamp) -> impl Iterator<Item = (&str, i64)> {
-        let set = self.sets.get(set).into_iter().flatten();
-        set.filter_map(move |(name, readings)| Some((name.as_str(), readings.amount(now)?)))
     }
 
     /// Deletes expired readings.
@@ -264,11 +274,18 @@ impl Readings {
 
     /// Returns the amount that counts; `None` until two nodes have reported one.
     fn amount(&self, now: Timestamp) -> Option<i64> {
-        let believed: Vec<&Reading> = self.all().filter(|reading| reading.is_believed(now)).collect();
-        let second = believed.get(1)?;
-        let second_largest = believed[believed.len() - 2];
-        let is_contested = believed.len() > 3 && second_largest.differs_much(**second);
-        Some(if is_contested { second_largest.amount } else { second.amount })
+        let second = self.believed(now).nth(1)?;
+        Some(self.contested(now).unwrap_or(second.amount))
+    }
+
+    /// Returns the second largest amount where two nodes reported much more than two others.
+    fn contested(&self, now: Timestamp) -> Option<i64> {
+        let [_, second, .., second_largest, _] = self.believed(now).collect::<Vec<_>>()[..] else { return None };
+        second_largest.differs_much(*second).then_some(second_largest.amount)
+    }
+
+    fn believed(&self, now: Timestamp) -> impl Iterator<Item = &Reading> {
+        self.all().filter(move |reading| reading.is_believed(now))
     }
 
     /// Reports whether the other readings have the same nodes and amounts, and are not worth a write.
@@ -429,7 +446,10 @@ mod tests {
             all.by_type(settings("ami-1"), NOW)["m5.large"].clone()
         };
         let allocatable: Resources = known.into_iter().collect();
-        assert_eq!(found(Some("1")), Measured { memory: Some(100), allocatable, volumes: Some(25) });
+        assert_eq!(
+            found(Some("1")),
+            Measured { memory: Some(100), allocatable, volumes: Some(25), ..Measured::default() }
+        );
         for hash in [None, Some("3")] {
             assert_eq!(found(hash), Measured { memory: Some(100), ..Measured::default() }, "{hash:?}");
         }

@@ -54,8 +54,9 @@ pub(super) fn attach_limits(info: &InstanceTypeInfo, class: &ClassSettings) -> B
         _ => (info.ebs_attachments, 0),
     };
     let estimate = i64::from(slots.saturating_sub(class.volumes).saturating_sub(interfaces));
-    let reported = class.measured.get(&info.name).and_then(|it| it.volumes);
-    let count = reported.map_or(estimate, |it| measured_bounds::volumes(it, estimate, i64::from(slots)));
+    let measured = class.measured.get(&info.name);
+    let reported = measured.and_then(|it| measured_bounds::volumes(it, estimate, i64::from(slots)));
+    let count = reported.unwrap_or(estimate);
     // The driver reports at least one, because Kubernetes takes zero for no limit.
     [(EBS_DRIVER.to_owned(), count.max(1))].into()
 }

@@ -1,5 +1,7 @@
 //! Comparison of a run with hostile nodes with the same run without them.
 
+use std::collections::BTreeMap;
+
 use controller::capacity::offerings::Offerings;
 use jiff::Timestamp;
 
@@ -19,8 +21,8 @@ pub struct Outcome {
     pub violations: Vec<String>,
     /// Number of hostile nodes.
     pub hostile: usize,
-    /// Instance types with their amounts and offerings, as text.
-    pub types: Vec<String>,
+    /// Amounts and offerings of each instance type, as text.
+    pub types: BTreeMap<String, String>,
     /// Highest number of series of a scrape.
     pub series: usize,
     /// Number of events.
@@ -47,18 +49,21 @@ impl Outcome {
         at_most("instances", self.instances, honest.instances + INSTANCES * self.hostile);
         at_most(&format!("bytes of {}", self.largest.0), self.largest.1, OBJECT);
         found.extend(self.panics.into_iter().map(|line| format!("panic: {line}")));
-        let learned = self.types.iter().filter(|line| !honest.types.contains(line));
-        found.extend(learned.map(|line| format!("learned from a hostile node: {line}")));
+        let learned = self.types.iter().filter(|(name, known)| honest.types.get(*name) != Some(*known));
+        found.extend(learned.map(|(name, known)| {
+            let honest = honest.types.get(name).map_or("nothing", String::as_str);
+            format!("learned from a hostile node of type {name}:\n  {known}\nwithout it:\n  {honest}")
+        }));
         found
     }
 }
 
 /// Returns what the controller knows about each instance type of the EC2NodeClass.
-pub fn types(offerings: &Offerings, now: Timestamp) -> Vec<String> {
-    let Some(catalogue) = offerings.catalogue("default", now) else { return Vec::new() };
+pub fn types(offerings: &Offerings, now: Timestamp) -> BTreeMap<String, String> {
+    let Some(catalogue) = offerings.catalogue("default", now) else { return BTreeMap::new() };
     let known = catalogue.types.iter().map(|kind| {
         let offerings: Vec<_> = kind.offerings.iter().map(|it| (&it.zone, it.capacity_type, it.available)).collect();
-        format!("{}: {:?} {:?} {offerings:?}", kind.name, kind.capacity, kind.allocatable)
+        (kind.name.to_string(), format!("{:?} {:?} {offerings:?}", kind.capacity, kind.allocatable))
     });
     known.collect()
 }
