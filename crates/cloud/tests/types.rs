@@ -258,7 +258,7 @@ fn offerings_follow_zones_prices_capacity_and_images() {
     risky.interrupted(Scope::offering(spot, "m5.large", "us-west-2a"), now);
     let prices: Vec<(i64, i64)> =
         offerings(&market, &risky, "m5.large", now).iter().map(|one| (one.price.0, one.charged().0)).collect();
-    assert_eq!(prices, [(34_500, 30_000), (96_000, 96_000)], "15 % more after an interruption");
+    assert_eq!(prices, [(35_400, 30_000), (96_000, 96_000)], "15 % for the interruption, 3 % for the shortage");
     let mut dry = shortages.clone();
     dry.mark(Scope::Subnet("subnet-1".to_owned()), now);
     assert!(shown(&market, &dry, "m5.large", now).iter().all(|one| !one.3), "no addresses in the only subnet");
