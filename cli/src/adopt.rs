@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::input::{self, InputErrors, Place};
 
-pub use iam::{RolePolicies, read_policies};
+pub use iam::{RolePolicies, add_limits, read_policies};
 pub use report::{Finding, Report, Severity};
 
 /// Commands that write the policies of the controller's role into a file.
@@ -33,7 +33,17 @@ pub const IAM_COMMANDS: &str = r#"Commands that write the IAM policies of the co
       --query 'PolicyNames[]' --output text); do
     aws iam get-role-policy --role-name "$ROLE" --policy-name "$name" --output json
   done >> policies.json
-  kerf adopt --check --iam-policy policies.json"#;
+  kerf adopt --check --iam-policy policies.json
+
+A permissions boundary limits them. Where this prints an ARN, and not None,
+  aws iam get-role --role-name "$ROLE" --output text \
+    --query Role.PermissionsBoundary.PermissionsBoundaryArn
+write that policy into boundary.json by the two commands for an arn above, and
+add --iam-limit boundary.json. Each further --iam-limit FILE has the service
+control policies of one account, organizational unit or root:
+  aws organizations list-policies-for-target --target-id "$ACCOUNT" \
+    --filter SERVICE_CONTROL_POLICY --query 'Policies[].Id' --output text
+  aws organizations describe-policy --policy-id "$ID" --output json"#;
 
 /// Reads the objects in files and folders, and in standard input for `-`, in the format of `kubectl get -o yaml`.
 ///

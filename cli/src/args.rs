@@ -248,6 +248,9 @@ pub struct Adopt {
     /// File with IAM policies of the controller's role, - for standard input; may be repeated
     #[arg(long, value_name = "FILE")]
     pub iam_policy: Vec<PathBuf>,
+    /// File with policies that limit the role: its permissions boundary, or service control policies; may be repeated
+    #[arg(long, value_name = "FILE", requires = "iam_policy")]
+    pub iam_limit: Vec<PathBuf>,
     /// Name of the cluster in the IAM policies [default: CLUSTER_NAME of the controller's Deployment]
     #[arg(long, value_name = "NAME")]
     pub cluster_name: Option<String>,

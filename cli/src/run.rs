@@ -118,7 +118,8 @@ fn role_policies(args: &Adopt) -> Result<Option<RolePolicies>, Failure> {
             "--iam needs --iam-policy FILE: the end of `kerf adopt --help` has the commands that write the file";
         return if args.iam { Err(Failure::usage(missing)) } else { Ok(None) };
     }
-    let policies = adopt::read_policies(&args.iam_policy, &mut io::stdin().lock())?;
+    let mut policies = adopt::read_policies(&args.iam_policy, &mut io::stdin().lock())?;
+    adopt::add_limits(&mut policies, &args.iam_limit, &mut io::stdin().lock())?;
     Ok(Some(RolePolicies { policies, cluster_name: args.cluster_name.clone() }))
 }
 

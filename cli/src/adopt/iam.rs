@@ -25,23 +25,43 @@ pub struct RolePolicies {
     pub cluster_name: Option<String>,
 }
 
-/// Reads policies from files, and from standard input for `-`: policy documents, or the answers of `aws iam get-policy-version`
-/// and `aws iam get-role-policy`, one after another.
+/// Reads policies from files, and from standard input for `-`: policy documents, or the answers of `aws iam get-policy-version`,
+/// `aws iam get-role-policy` and `aws organizations describe-policy`, one after another.
 ///
 /// # Errors
 /// Returns every file or document that is no policy.
 pub fn read_policies(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<PolicySet, InputErrors> {
+    let (policies, errors) = policies(paths, stdin);
+    if errors.is_empty() { Ok(policies) } else { Err(InputErrors::new(errors)) }
+}
+
+fn policies(paths: &[PathBuf], stdin: &mut dyn Read) -> (PolicySet, Vec<InputError>) {
     let (files, mut errors) = input::files(paths, stdin);
     let mut policies = PolicySet::default();
     for file in &files {
         errors.extend(add(&mut policies, file));
     }
-    if errors.is_empty() { Ok(policies) } else { Err(InputErrors::new(errors)) }
+    (policies, errors)
+}
+
+/// Adds each file as a limit of the policies, under the name of the file.
+///
+/// # Errors
+/// Returns every file or document that is no policy.
+pub fn add_limits(role: &mut PolicySet, paths: &[PathBuf], stdin: &mut dyn Read) -> Result<(), InputErrors> {
+    let mut errors = Vec::new();
+    for path in paths {
+        let (limit, found) = policies(std::slice::from_ref(path), stdin);
+        role.add_limit(&path.display().to_string(), limit);
+        errors.extend(found);
+    }
+    if errors.is_empty() { Ok(()) } else { Err(InputErrors::new(errors)) }
 }
 
 /// Adds the documents of a file; returns the errors.
 fn add(policies: &mut PolicySet, file: &File) -> Vec<InputError> {
-    const CURE: &str = "use the JSON of a policy document, or of aws iam get-policy-version or get-role-policy";
+    const CURE: &str = "use the JSON of a policy document, or of aws iam get-policy-version, get-role-policy or organizations \
+        describe-policy";
     let mut errors = Vec::new();
     let mut documents = 0;
     for value in serde_json::Deserializer::from_str(&file.text).into_iter::<Value>() {
@@ -68,7 +88,7 @@ fn add(policies: &mut PolicySet, file: &File) -> Vec<InputError> {
 
 /// Returns the policy document of an answer of the AWS CLI. A document may be a string with JSON.
 fn document(value: &Value) -> Option<Value> {
-    let places = ["/PolicyVersion/Document", "/PolicyDocument"];
+    let places = ["/PolicyVersion/Document", "/PolicyDocument", "/Policy/Content"];
     let nested = places.iter().find_map(|place| value.pointer(place));
     let document = match nested.unwrap_or(value) {
         Value::String(text) => serde_json::from_str(text).ok()?,
@@ -109,6 +129,9 @@ fn missing(missing: &MissingAction) -> Finding {
             "depends on statement {name}, {condition}, which cannot be checked here: without the action {consequence}; check \
              it, or add {statement}"
         ),
+        Access::Limited { limit } => {
+            format!("is not allowed by {limit}, which limits the role: {consequence}; add {statement} there")
+        }
         Access::NotAllowed | Access::Allowed => format!("is not allowed: {consequence}; add {statement}"),
     };
     let finding = if missing.consequence.is_vital { Finding::before_start } else { Finding::change };

@@ -33,6 +33,11 @@ pub enum Access {
     },
     /// No statement allows the request.
     NotAllowed,
+    /// No statement of a limit allows the request.
+    Limited {
+        /// Name of the limit.
+        limit: String,
+    },
     /// The result depends on a condition that is not evaluated.
     Undecided {
         /// `Sid` of the statement, or its position.
@@ -42,10 +47,18 @@ pub enum Access {
     },
 }
 
-/// The statements of all policies of a role.
+/// The statements of all policies of a role, and the limits of its permissions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicySet {
     statements: Vec<PolicyStatement>,
+    limits: Vec<PolicyLimit>,
+}
+
+/// A permissions boundary, or the service control policies of one account, organizational unit or root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct PolicyLimit {
+    name: String,
+    policies: PolicySet,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,15 +96,30 @@ impl PolicySet {
         Ok(())
     }
 
+    /// Adds a limit: only what its policies allow, too, is allowed. The name is shown where it refuses a request.
+    pub fn add_limit(&mut self, name: &str, policies: Self) {
+        self.limits.push(PolicyLimit { name: name.to_owned(), policies });
+    }
+
     /// Reports whether there is no statement.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.statements.is_empty()
     }
 
-    /// Evaluates a request: a denial takes precedence over every permission.
+    /// Evaluates a request: the policies and each limit must allow it. A denial of any of them takes precedence, then what the
+    /// policies themselves do not allow.
     #[must_use]
     pub fn evaluate(&self, request: &AccessRequest) -> Access {
+        let limits = self.limits.iter().map(|limit| limit.evaluate(request));
+        let refusals: Vec<Access> =
+            [self.permission(request)].into_iter().chain(limits).filter(|access| *access != Access::Allowed).collect();
+        let denial = refusals.iter().find(|access| matches!(access, Access::Denied { .. }));
+        denial.or(refusals.first()).cloned().unwrap_or(Access::Allowed)
+    }
+
+    /// Evaluates a request without the limits: a denial takes precedence over every permission.
+    fn permission(&self, request: &AccessRequest) -> Access {
         let mut undecided = None;
         let mut allowed = false;
         for statement in &self.statements {
@@ -121,7 +149,8 @@ impl PolicySet {
             let all: BTreeSet<String> = conditions.chain(variables).collect();
             all.into_iter().map(|what| format!("statement {}: {what}", statement.name)).collect::<Vec<_>>()
         };
-        self.statements.iter().flat_map(one).collect()
+        let limits = self.limits.iter().flat_map(PolicyLimit::unevaluated);
+        self.statements.iter().flat_map(one).chain(limits).collect()
     }
 
     /// Returns the ARNs and patterns of all resources, in their order.
@@ -132,6 +161,29 @@ impl PolicySet {
     /// Returns the keys of all conditions with their values, in their order.
     pub fn conditions(&self) -> impl Iterator<Item = (&str, Vec<&str>)> {
         self.statements.iter().flat_map(|statement| statement.conditions.iter().map(StatementCondition::key_and_values))
+    }
+}
+
+impl PolicyLimit {
+    fn evaluate(&self, request: &AccessRequest) -> Access {
+        match self.policies.evaluate(request) {
+            Access::Allowed => Access::Allowed,
+            Access::NotAllowed | Access::Limited { .. } => Access::Limited { limit: self.name.clone() },
+            Access::Denied { statement } => Access::Denied { statement: self.named(&statement) },
+            Access::Undecided { statement, condition } => {
+                Access::Undecided { statement: self.named(&statement), condition }
+            }
+        }
+    }
+
+    fn unevaluated(&self) -> Vec<String> {
+        let lines = self.policies.unevaluated().into_iter();
+        lines.map(|line| line.replacen(": ", &format!(" of {}: ", self.name), 1)).collect()
+    }
+
+    /// Returns the name of a statement with that of the limit.
+    fn named(&self, statement: &str) -> String {
+        format!("{statement} of {}", self.name)
     }
 }
 

@@ -182,3 +182,36 @@ fn policy_set_rejects_invalid_documents() {
         assert!(error.contains(expected), "{document}: {error}");
     }
 }
+
+/// Rows: statements of the role, of its permissions boundary and of an organization, and the result.
+#[test]
+fn evaluate_needs_the_permission_of_each_limit() {
+    let all = || json!([allow(json!({"Action": "*"}))]);
+    let none = || json!([allow(json!({"Action": "s3:*"}))]);
+    let deny = || json!([allow(json!({"Action": "*"})), {"Sid": "Frozen", "Effect": "Deny", "Action": "ec2:*", "Resource": "*"}]);
+    let on_weekdays = || json!([allow(json!({"Condition": {"DateGreaterThan": {"aws:CurrentTime": "2030-01-01"}}}))]);
+    let limited = |limit: &str| Access::Limited { limit: limit.to_owned() };
+    let denied = |statement: &str| Access::Denied { statement: statement.to_owned() };
+    let rows = [
+        ([all(), all(), all()], Access::Allowed),
+        ([none(), all(), all()], Access::NotAllowed),
+        ([all(), none(), all()], limited("boundary.json")),
+        ([all(), all(), none()], limited("scp.json")),
+        ([none(), none(), all()], Access::NotAllowed),
+        ([none(), all(), deny()], denied("Frozen of scp.json")),
+        ([deny(), none(), all()], denied("Frozen")),
+    ];
+    let limits = |[role, boundary, organization]: [Value; 3]| {
+        let mut set = policies(role);
+        set.add_limit("boundary.json", policies(boundary));
+        set.add_limit("scp.json", policies(organization));
+        set
+    };
+    for (statements, expected) in rows {
+        assert_eq!(limits(statements.clone()).evaluate(&request()), expected, "{statements:?}");
+    }
+    let undecided = limits([all(), on_weekdays(), all()]);
+    let Access::Undecided { statement, .. } = undecided.evaluate(&request()) else { panic!("{undecided:?}") };
+    assert!(undecided.unevaluated()[0].starts_with(&format!("statement {statement}: ")), "{statement}");
+    assert!(statement.ends_with(" of boundary.json"), "{statement}");
+}

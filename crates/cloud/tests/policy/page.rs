@@ -70,8 +70,9 @@ EC2NodeClass:
 With `DISABLE_DRY_RUN` the last row fails launches. Tags of the EC2NodeClass and those that Karpenter writes at launches are never left out.
 
 `kerf adopt --check --iam-policy FILE` compares policies with these needs: it names missing actions with the statements to add, and denied
-tags ([migrate-from-karpenter.md](migrate-from-karpenter.md#iam-policies)). It does not read permissions boundaries and service control
-policies.
+tags ([migrate-from-karpenter.md](migrate-from-karpenter.md#iam-policies)). Each `--iam-limit FILE` adds a limit of the role: its
+permissions boundary, or the service control policies of one account, organizational unit or root. The end of `kerf adopt --help` has the
+commands that write the files.
 "#;
 
 pub(super) fn page() -> String {
