@@ -5,6 +5,7 @@ mod crash;
 mod drift;
 mod end;
 mod interruption;
+mod pods;
 mod provisioning;
 mod real;
 mod second_wave;
@@ -85,6 +86,7 @@ async fn run_sections(demo: &mut Demo, keep: bool) -> Result<()> {
     consolidation::run(demo).await?;
     drift::run(demo).await?;
     real::run(demo).await?;
+    pods::run(demo).await?;
     starts::run(demo).await?;
     end::run(demo).await
 }

@@ -1,4 +1,7 @@
-//! A cluster whose managed node group has two real machines, and the release of the chart on it.
+//! Installation of the controller as its users run it: the chart's two replicas as pods of the image from `make images`, on a managed
+//! node group with two real machines.
+
+mod image;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,11 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use api::condition;
 use api::objects::Node;
+use api::{NodePool, condition, label};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cloud::{Cloud as _, ClusterDescription, LaunchTemplateRequest};
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, EvictParams, ListParams, Patch, PatchParams};
@@ -18,14 +22,14 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use systemd_container::System;
 use tempfile::TempDir;
-use testbed::environment::{CLUSTER, Environment, Setup};
-use testbed::eventually;
-use testbed::helm::{Helm, Version};
-use testbed::machines::Machine;
-use testbed::machines::own_network::aws_url;
-use testbed::machines::real::{NODE_GROUP, NODE_GROUP_TAG, Parts};
 
-use super::image::{self, REPOSITORY};
+use crate::environment::{CLUSTER, Environment, Setup};
+use crate::eventually;
+use crate::helm::{Helm, Version};
+use crate::machines::Machine;
+use crate::machines::own_network::aws_url;
+use crate::machines::real::{NODE_GROUP, NODE_GROUP_TAG, Parts};
+use image::REPOSITORY;
 
 /// Time limit of one step. The limit is high, because the machine may compile something else at the same time.
 pub const LIMIT: Duration = Duration::from_secs(180);
@@ -36,15 +40,27 @@ pub const CURRENT: &str = env!("CARGO_PKG_VERSION");
 const NAMESPACE: &str = "kube-system";
 const RELEASE: &str = "karpenter";
 
-pub struct Fixture {
+/// A cluster with two nodes, and a release of the chart on them.
+pub struct Installation {
+    /// The cluster.
     pub environment: Environment,
+    /// Its client.
     pub client: Client,
     helm: Helm,
     folder: TempDir,
 }
 
-impl Fixture {
+impl Installation {
+    /// Returns the reason why this computer cannot run an installation.
+    #[must_use]
+    pub fn obstacle() -> Option<String> {
+        Parts::obstacle().or_else(image::obstacle)
+    }
+
     /// Starts the cluster and its two machines. Returns when both nodes are ready.
+    ///
+    /// # Errors
+    /// Returns an error if a component is missing or does not start.
     pub async fn start() -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let archive = image::tagged(&[PREVIOUS, CURRENT], folder.path())?;
@@ -53,10 +69,10 @@ impl Fixture {
         let environment = Environment::start_with(setup).await?;
         let client = environment.client.clone();
         let helm = Helm::find(Version::Four)?.on(&environment.control_plane.admin_kubeconfig());
-        let fixture = Self { environment, client, helm, folder };
-        fixture.describe_cluster();
-        fixture.launch_node_group(2).await?;
-        Ok(fixture)
+        let installation = Self { environment, client, helm, folder };
+        installation.describe_cluster();
+        installation.launch_node_group(2).await?;
+        Ok(installation)
     }
 
     /// Sets what EKS returns for the cluster.
@@ -111,7 +127,18 @@ impl Fixture {
         Ok(STANDARD.encode(config.to_string()))
     }
 
+    /// Installs the chart of this checkout.
+    ///
+    /// # Errors
+    /// Returns an error with Helm's message if it fails.
+    pub fn install(&self) -> Result<String> {
+        self.install_chart(&Helm::chart("chart"))
+    }
+
     /// Installs the previous version of the chart: a copy with its version and that of its image.
+    ///
+    /// # Errors
+    /// Returns an error if the chart cannot be copied, or Helm's message if it fails.
     pub fn install_previous(&self) -> Result<String> {
         let previous = self.folder.path().join("previous");
         let copied = std::process::Command::new("cp").arg("-rL").arg(Helm::chart("chart")).arg(&previous).status()?;
@@ -120,31 +147,61 @@ impl Fixture {
         let text = std::fs::read_to_string(&chart)?;
         ensure!(text.contains(&format!("ersion: {CURRENT}\n")), "the chart has another version than its image");
         std::fs::write(&chart, text.replace(&format!("ersion: {CURRENT}\n"), &format!("ersion: {PREVIOUS}\n")))?;
-        self.helm.run(&[
-            "install",
-            RELEASE,
-            &path(&previous),
-            "--namespace",
-            NAMESPACE,
-            "--values",
-            &values(),
-            &self.endpoint(),
-        ])
+        self.install_chart(&previous)
+    }
+
+    fn install_chart(&self, chart: &Path) -> Result<String> {
+        let (chart, values, endpoint) = (path(chart), values(), endpoint());
+        self.helm.run(&["install", RELEASE, &chart, "--namespace", NAMESPACE, "--values", &values, &endpoint])
     }
 
     /// Upgrades the release to the chart of this checkout, as docs/install.md says.
+    ///
+    /// # Errors
+    /// Returns an error with Helm's message if it fails.
     pub fn upgrade(&self) -> Result<String> {
         let chart = path(&Helm::chart("chart"));
         self.helm.run(&["upgrade", RELEASE, &chart, "--namespace", NAMESPACE, "--reset-then-reuse-values"])
     }
 
-    /// Returns the value for AWS' endpoint, which is not AWS here.
-    fn endpoint(&self) -> String {
-        let variable = json!({"name": "AWS_ENDPOINT_URL", "value": aws_url()});
-        format!("--set-json=controller.env[2]={variable}")
+    /// Applies EC2NodeClass and NodePool of the getting-started example, and its CNI for the nodes of the NodePool, whose kubelets are
+    /// stand-ins. Nothing is consolidated, so that each launch is for a pod.
+    ///
+    /// # Errors
+    /// Returns an error if the API server refuses an object.
+    pub async fn apply_pool(&self) -> Result<()> {
+        self.environment.apply("getting-started/aws-node.yaml").await?;
+        let launched =
+            Patch::Merge(json!({"spec": {"template": {"spec": {"nodeSelector": {label::NODEPOOL: "default"}}}}}));
+        let daemons = Api::<DaemonSet>::namespaced(self.client.clone(), NAMESPACE);
+        daemons.patch("aws-node", &PatchParams::default(), &launched).await?;
+        self.environment.apply("getting-started/ec2nodeclass.yaml").await?;
+        self.environment.apply("getting-started/nodepool.yaml").await?;
+        let never = Patch::Merge(json!({"spec": {"disruption": {"consolidateAfter": "Never"}}}));
+        let pools = Api::<NodePool>::all(self.client.clone());
+        pools.patch("default", &PatchParams::default(), &never).await?;
+        Ok(())
+    }
+
+    /// Checks that the leader found the region by instance metadata, the API server by EKS, and its credentials by its token.
+    ///
+    /// # Errors
+    /// Returns the one that was not requested.
+    pub async fn surroundings_are_discovered(&self) -> Result<()> {
+        let leader = self.leader().await?;
+        let node = node_of(&leader).context("the leader is on no node")?;
+        let imds = self.machine(node)?.imds().context("the machine is down")?;
+        ensure!(imds.requests("meta-data/placement/region") > 0, "the region was not requested");
+        let called = |action: &str| self.environment.wire.exchanges(action).iter().filter(|call| call.good).count();
+        ensure!(called("DescribeCluster") > 0, "DescribeCluster was not called");
+        ensure!(called("AssumeRoleWithWebIdentity") > 0, "the token of the ServiceAccount was not used");
+        Ok(())
     }
 
     /// Returns the pods of the controller that are not being deleted.
+    ///
+    /// # Errors
+    /// Returns the error of the API server.
     pub async fn replicas(&self) -> Result<Vec<Pod>> {
         let labels = ListParams::default().labels("app.kubernetes.io/name=karpenter");
         let pods = Api::<Pod>::namespaced(self.client.clone(), NAMESPACE).list(&labels).await?.items;
@@ -152,6 +209,9 @@ impl Fixture {
     }
 
     /// Waits until two replicas of the image with this tag are ready, on different nodes.
+    ///
+    /// # Errors
+    /// Returns what is missing at the time limit.
     pub async fn two_ready(&self, tag: &str) -> Result<Vec<Pod>> {
         let image = format!("{REPOSITORY}:{tag}");
         eventually(&format!("two replicas of {image}"), LIMIT, async || {
@@ -168,6 +228,9 @@ impl Fixture {
     }
 
     /// Returns the replica that holds the Lease.
+    ///
+    /// # Errors
+    /// Returns what is missing at the time limit.
     pub async fn leader(&self) -> Result<Pod> {
         let leases = Api::<Lease>::namespaced(self.client.clone(), NAMESPACE);
         eventually("a leader", LIMIT, async || {
@@ -182,6 +245,9 @@ impl Fixture {
     }
 
     /// Kills the process of a replica with `kill -9`; its pod remains.
+    ///
+    /// # Errors
+    /// Returns an error if no process was killed.
     pub fn kill(&self, replica: &Pod) -> Result<()> {
         let find = "for comm in /proc/[0-9]*/comm; do read -r name <$comm || continue; \
                     if [ $name = kerf-controller ]; then pid=${comm#/proc/}; kill -KILL ${pid%/comm}; killed=1; fi; done; \
@@ -196,12 +262,15 @@ impl Fixture {
         self.machine(node)?.system().context("the machine is down")
     }
 
-    pub fn machine(&self, node: &str) -> Result<Arc<Machine>> {
+    fn machine(&self, node: &str) -> Result<Arc<Machine>> {
         let machines = self.environment.simulator.machines();
         machines.into_iter().find(|machine| machine.node_name() == node).with_context(|| format!("no machine {node}"))
     }
 
     /// Makes a node unschedulable, or schedulable again.
+    ///
+    /// # Errors
+    /// Returns the error of the API server.
     pub async fn cordon(&self, node: &str, unschedulable: bool) -> Result<()> {
         let patch = Patch::Merge(json!({"spec": {"unschedulable": unschedulable}}));
         Api::<Node>::all(self.client.clone()).patch(node, &PatchParams::default(), &patch).await?;
@@ -209,6 +278,9 @@ impl Fixture {
     }
 
     /// Evicts a replica, as `kubectl drain` does; returns false if a PodDisruptionBudget forbids it.
+    ///
+    /// # Errors
+    /// Returns the error of the API server.
     pub async fn evict(&self, replica: &Pod) -> Result<bool> {
         let pods = Api::<Pod>::namespaced(self.client.clone(), NAMESPACE);
         match pods.evict(&replica.name_any(), &EvictParams::default()).await {
@@ -220,9 +292,12 @@ impl Fixture {
 
     /// Creates a pod and waits until it is on a node that the controller launched for it: CreateFleet is called once more and
     /// not twice.
+    ///
+    /// # Errors
+    /// Returns what is missing at the time limit, or the number of calls.
     pub async fn launches_for(&self, name: &str) -> Result<Node> {
         let before = self.fleets();
-        self.environment.pod(name, "3", json!({"karpenter.sh/nodepool": "default"})).await?;
+        self.environment.pod(name, "3", json!({label::NODEPOOL: "default"})).await?;
         let pods = Api::<Pod>::namespaced(self.client.clone(), "default");
         let labels = ListParams::default().labels(&format!("app={name}"));
         let node = eventually(&format!("a node for pod {name}"), LIMIT, async || {
@@ -238,6 +313,16 @@ impl Fixture {
     /// Returns the number of successful calls of CreateFleet.
     fn fleets(&self) -> usize {
         self.environment.wire.exchanges("CreateFleet").iter().filter(|call| call.good).count()
+    }
+
+    /// Ends the cluster and its machines.
+    ///
+    /// # Errors
+    /// Returns an error if a component does not end.
+    pub async fn stop(self) -> Result<()> {
+        let Self { environment, client, .. } = self;
+        drop(client);
+        environment.stop().await
     }
 
     /// Prints the logs of the controller's containers and of the machines.
@@ -256,8 +341,16 @@ fn pod_is_ready(pod: &Pod) -> bool {
     conditions.into_iter().any(|it| it.type_ == condition::READY && it.status == condition::TRUE)
 }
 
+/// Returns the node of a pod.
+#[must_use]
 pub fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
+}
+
+/// Returns the value for AWS' endpoint, which is not AWS here.
+fn endpoint() -> String {
+    let variable = json!({"name": "AWS_ENDPOINT_URL", "value": aws_url()});
+    format!("--set-json=controller.env[2]={variable}")
 }
 
 fn values() -> String {

@@ -11,6 +11,7 @@ pub mod eks;
 pub mod environment;
 pub mod helm;
 pub mod imds;
+pub mod installation;
 pub mod karpenter;
 pub mod kubeconfig;
 pub mod kubelet;

@@ -14,7 +14,7 @@ use super::{Demo, PATIENCE};
 const QUIET: Duration = Duration::from_secs(10);
 
 pub async fn run(demo: &mut Demo) -> Result<()> {
-    demo.reporter.section("9. Removal of everything");
+    demo.reporter.section("10. Removal of everything");
     let emptied = empty(demo).await?;
     nodes_go(demo, emptied).await?;
     objects_go(demo).await?;

@@ -5,15 +5,15 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use testbed::linters::cache;
+
+use crate::linters::cache;
 
 /// Repository of the image in the values.
 pub const REPOSITORY: &str = "registry.example/kerf-controller";
 
 /// Writes an OCI archive into `folder` whose image has each of these tags; returns its path.
 pub fn tagged(tags: &[&str], folder: &Path) -> Result<PathBuf> {
-    let built = cache()?.join("images/controller-amd64.tar");
-    ensure!(built.exists(), "{} is missing: run `make images` first", built.display());
+    let built = built()?;
     let layout = folder.join("controller-image");
     std::fs::create_dir(&layout)?;
     run(Command::new("tar").arg("-xf").arg(&built).arg("-C").arg(&layout))?;
@@ -23,6 +23,17 @@ pub fn tagged(tags: &[&str], folder: &Path) -> Result<PathBuf> {
     let archive = folder.join("controller-image.tar");
     run(Command::new("tar").arg("-cf").arg(&archive).arg("-C").arg(&layout).arg("."))?;
     Ok(archive)
+}
+
+/// Returns the reason why there is no image.
+pub fn obstacle() -> Option<String> {
+    built().err().map(|error| error.to_string())
+}
+
+fn built() -> Result<PathBuf> {
+    let built = cache()?.join("images/controller-amd64.tar");
+    ensure!(built.exists(), "{} is missing: run `make images` first", built.display());
+    Ok(built)
 }
 
 /// Returns the index with one entry of its image for each tag, as containerd reads them.
