@@ -42,6 +42,8 @@ pub struct DisruptedClaim {
     pub node: Option<Arc<Node>>,
     /// Reason why a pod blocks the node: the pod has do-not-disrupt, or can never be evicted.
     pub held_by: Option<String>,
+    /// Reason why a pod of the node may not be moved to save money yet: it came after the plan.
+    pub rests: Option<String>,
     /// True if the node has pods that would need another node.
     pub in_use: bool,
 }
@@ -110,6 +112,7 @@ fn leaver(index: &Index, claim: &Arc<NodeClaim>, now: Timestamp) -> DisruptedCla
     DisruptedClaim {
         claim: Arc::clone(claim),
         held_by: pods().find_map(|pod| hold(index, claim, pod, now)),
+        rests: pods().find_map(|pod| rest(pod, now)),
         in_use: pods().any(|pod| !pod.is_daemon() && !pod.is_static() && (!pod.is_terminating() || pod.is_stateful())),
         node,
     }
@@ -125,6 +128,14 @@ fn hold(index: &Index, claim: &NodeClaim, pod: &Pod, now: Timestamp) -> Option<S
     let own = index.budgets_of(pod);
     let surges = !own.is_empty() && surges(index, claim, pod);
     Some(format!("{} can never be evicted: {}", name(), Unevictable::from_pod(pod, &own, surges, now)?))
+}
+
+/// Returns the reason why the pod may not be moved to save money, if it may not. A plan moves no such pod, so this one has started
+/// since.
+fn rest(pod: &Pod, now: Timestamp) -> Option<String> {
+    let until = pod.rests_until().ok().flatten().filter(|until| *until > now && !pod.is_terminating())?;
+    let name = format!("pod {}/{}", pod.namespace(), pod.name());
+    Some(format!("{name} has started since, and {} protects it until {until}", annotation::DISRUPT_AT_MOST_ONCE_PER))
 }
 
 /// Decides about one command.
@@ -202,8 +213,14 @@ fn hindrance(view: &CommandView, staying: &[&DisruptedClaim], kind: &CommandKind
     if let Some((name, _)) = lost.filter(|_| kind.waits()) {
         return Some(format!("replacement {name} was deleted"));
     }
-    let mut blocked = staying.iter().filter(|leaver| respects_blocked_pods(&leaver.claim, kind));
-    blocked.find_map(|leaver| leaver.held_by.clone())
+    staying.iter().find_map(|leaver| blocking_pod(leaver, kind))
+}
+
+/// Returns the reason why a pod of the node blocks the command.
+fn blocking_pod(leaver: &DisruptedClaim, kind: &CommandKind) -> Option<String> {
+    let saves = [CommandReason::Empty, CommandReason::Underutilized].iter().any(|reason| kind.is(*reason));
+    let held = leaver.held_by.as_ref().filter(|_| respects_blocked_pods(&leaver.claim, kind));
+    held.or_else(|| leaver.rests.as_ref().filter(|_| saves)).cloned()
 }
 
 /// Reports whether a blocked pod blocks the command too. Drift and expiration continue if the NodeClaim has a termination grace

@@ -13,7 +13,7 @@ use planner::Size;
 
 use crate::app::{App, CONTAINER};
 use crate::budget::Budget;
-use crate::clock::{MINUTE, Moment, timestamp};
+use crate::clock::{MINUTE, Moment, SECOND, timestamp};
 use crate::cluster_state::{ClusterState, Running};
 pub use churn::Churn;
 use sight::Blind;
@@ -145,8 +145,14 @@ impl Audit {
         let started = cluster_state.pods.get(pod).and_then(|it| it.ready);
         // A leader does not know when a pod started while it sees no pods.
         let rest = |started| now - started + self.skew + self.blind_time(started, now, true);
-        let rested = app.rests.zip(started).is_none_or(|(rests, started)| rest(started) >= rests);
-        self.expect(cause != Cause::Saving || rested, now, || format!("pod {pod} is moved again before its time"));
+        let (rests, rested) = (app.rests.unwrap_or_default(), started.map_or(i64::MAX, rest));
+        self.expect(cause != Cause::Saving || rested >= rests, now, || {
+            format!(
+                "pod {pod} is moved again {} s after it started, and rests for {} s",
+                rested / SECOND,
+                rests / SECOND
+            )
+        });
         if cause == Cause::Saving {
             self.moved(cluster_state, pod);
         }

@@ -10,8 +10,7 @@ use planner::CommandReason;
 use serde_json::json;
 
 use super::{
-    CommandKind, DisruptedClaim, close, give_back, is_going, leaver, name, open, respects_blocked_pods, say, target,
-    unsay, why,
+    CommandKind, DisruptedClaim, blocking_pod, close, give_back, is_going, leaver, name, open, say, target, unsay, why,
 };
 use crate::state::index::Index;
 use crate::write::writer::Operation;
@@ -60,9 +59,7 @@ pub fn begin(index: &Index, order: &DisruptionCommand, now: Timestamp) -> Option
     let leavers: Vec<DisruptedClaim> =
         order.claims.iter().map(|name| present(index, name, now)).collect::<Option<_>>()?;
     let kind = order.kind();
-    let taken = |it: &DisruptedClaim| {
-        it.in_use && kind.is(CommandReason::Empty) || it.held_by.is_some() && respects_blocked_pods(&it.claim, &kind)
-    };
+    let taken = |it: &DisruptedClaim| it.in_use && kind.is(CommandReason::Empty) || blocking_pod(it, &kind).is_some();
     if leavers.iter().any(taken) {
         return None;
     }

@@ -355,8 +355,8 @@ fn decide_completes_when_replacements_are_ready_late() {
     assert!(matches!(fixture.decide().end, Some(CommandEnd::Done { .. })));
 }
 
-/// Returns the decision after a pod of `node-1` has received do-not-disrupt during a command.
-fn held(reason: CommandReason, grace: bool) -> CommandDecision {
+/// Returns the decision after a pod with this annotation has come to `node-1` during a command.
+fn held(annotation: (&str, &str), reason: CommandReason, grace: bool) -> CommandDecision {
     let mut fixture = Fixture::settled();
     if grace {
         for name in ["old-1", "old-2"] {
@@ -368,13 +368,33 @@ fn held(reason: CommandReason, grace: bool) -> CommandDecision {
     fixture.run_all(&steps);
     fixture.initialize("new-1");
     fixture.initialize("new-2");
-    let asks = json!({"metadata": {"annotations": {annotation::DO_NOT_DISRUPT: "true"}}});
+    let started = json!({"startTime": fixture.now.to_string()});
+    let asks = json!({"metadata": {"annotations": {annotation.0: annotation.1}}, "status": started});
     fixture.add(pod(&asks).as_ref().clone());
     fixture.decide()
 }
 
+/// A plan moves no pod that rests, but kube-scheduler may bind one before the node is tainted.
+#[test]
+fn decide_rolls_back_when_a_resting_pod_has_come_meanwhile() {
+    let rests = (annotation::DISRUPT_AT_MOST_ONCE_PER, "1h");
+    let why = "pod default/web has started since, and kerf.sh/disrupt-at-most-once-per protects it until";
+    for (reason, stays) in [
+        (CommandReason::Underutilized, true),
+        (CommandReason::Drifted, false),
+        (CommandReason::Expired, false),
+        (CommandReason::Unhealthy, false),
+    ] {
+        let found = rolled_back(&held(rests, reason, false));
+        assert_eq!(found.is_some_and(|(found, _)| found.starts_with(why)), stays, "{reason}");
+    }
+    let rested = (annotation::DISRUPT_AT_MOST_ONCE_PER, "0s");
+    assert_eq!(rolled_back(&held(rested, CommandReason::Underutilized, false)), None);
+}
+
 #[test]
 fn decide_rolls_back_when_a_pod_blocks_a_node_meanwhile() {
+    let protects = (annotation::DO_NOT_DISRUPT, "true");
     let why = || Some(("pod default/web has karpenter.sh/do-not-disrupt since".to_owned(), 0));
     for (reason, grace, stays) in [
         (CommandReason::Underutilized, false, true),
@@ -384,7 +404,7 @@ fn decide_rolls_back_when_a_pod_blocks_a_node_meanwhile() {
         (CommandReason::Expired, true, false),
         (CommandReason::Unhealthy, false, false),
     ] {
-        let decision = held(reason, grace);
+        let decision = held(protects, reason, grace);
         assert_eq!(rolled_back(&decision), why().filter(|_| stays), "{reason}, grace period: {grace}");
     }
 }
@@ -489,12 +509,18 @@ fn begin_returns_none_when_a_new_pod_blocks_a_node() {
         {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "cni", "uid": "cni", "controller": true},
     ]}});
     let asks = json!({"metadata": {"annotations": {annotation::DO_NOT_DISRUPT: "true"}}});
+    let rests = json!({
+        "metadata": {"annotations": {annotation::DISRUPT_AT_MOST_ONCE_PER: "1h"}},
+        "status": {"startTime": Fixture::settled().now.to_string()},
+    });
     for (what, guest, reason, begins) in [
         ("a guest on an empty node", json!({}), CommandReason::Empty, false),
         ("a daemon's pod", daemon, CommandReason::Empty, true),
         ("a guest that can move", json!({}), CommandReason::Underutilized, true),
         ("one that asks to be left alone", asks.clone(), CommandReason::Underutilized, false),
         ("one that asks, on a sick node", asks, CommandReason::Unhealthy, true),
+        ("one that has just started and rests", rests.clone(), CommandReason::Underutilized, false),
+        ("one that rests, on a drifted node", rests, CommandReason::Drifted, true),
     ] {
         let mut fixture = Fixture::settled();
         fixture.add(pod(&guest).as_ref().clone());
