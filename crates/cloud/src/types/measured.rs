@@ -39,7 +39,7 @@ pub struct Measurements {
 ///
 /// The second smallest counts: pods can run with a low amount, but not with a high one, and one node that lies must not take its
 /// type away from the whole cluster. Where two nodes report much more than two others, the second largest counts: equal nodes
-/// have nearly equal amounts, so two of them lie. It counts up to the estimate, as nobody knows which two.
+/// have nearly equal amounts, so two of them lie. It counts up to the estimate, because which two lie is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Readings {
     #[serde(flatten)]
