@@ -228,7 +228,7 @@ fn audit_reports_a_breach_when_a_pod_moves_before_its_rest_ends() {
     fixture.asks(&pod, Cause::Voluntary, false);
     fixture.nothing_is_seen();
     fixture.asks(&pod, Cause::Saving, false);
-    fixture.is_seen("is moved again before its time");
+    fixture.is_seen(" s after it started, and rests for 3600 s");
     let mut fixture = Fixture::on(App { rests: Some(HOUR), ..App::default() });
     fixture.0.cluster_state.now += HOUR;
     fixture.asks(&pod, Cause::Saving, false);
