@@ -374,7 +374,7 @@ fn attach_limits_are_those_of_the_csi_driver() {
 }
 
 /// Rows: whether two more nodes lie, and the memory, disk space and volumes that count. Two honest nodes have less than the estimate,
-/// and nobody knows which of two pairs lies.
+/// and which of two pairs lies is unknown.
 #[test]
 fn amounts_are_never_above_the_estimate_when_nodes_contradict_each_other() {
     let estimate = kind("m5.large", &class());
