@@ -1,19 +1,23 @@
 //! Garbage collection of instances without a NodeClaim and of NodeClaims without an instance.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::objects::Node;
 use api::status::Conditioned;
-use api::{NodeClaim, condition};
+use api::{NodeClaim, NodePool, condition, label, reason};
 use cloud::{CloudError, Instance};
+use daemon::metric::NoLabels;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use crate::capacity::offerings::Offerings;
 use crate::gc::periodic::{PeriodicTask, TaskContext};
+use crate::metrics;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
+use crate::write::events::{Event, ObjectReference};
 use crate::write::writer::{Operation, Target};
 
 /// Interval between the first checks. A leaked instance costs money from the first minute.
@@ -24,6 +28,13 @@ const LATER: Duration = Duration::from_secs(120);
 const TEMPLATES: Duration = Duration::from_secs(600);
 /// Grace period after the launch of an instance, whose NodeClaim may have no status yet, and after a registration.
 const GRACE: SignedDuration = SignedDuration::from_secs(30);
+
+/// Number of orphaned instances that are terminated whatever their share.
+const FEW: usize = 3;
+/// Above one of this many running instances, orphaned ones are kept.
+const SHARE: usize = 5;
+/// Number of kept instances that an event names.
+const NAMED: usize = 3;
 
 /// Periodic deletion of orphaned resources.
 pub struct GarbageCollection {
@@ -52,6 +63,7 @@ impl PeriodicTask for GarbageCollection {
         let now = cluster.now();
         let mut orphans = cluster.read(|index| orphans_of(index, &instances, &shifted, now));
         confirm(&mut orphans, context, &shifted).await;
+        keep_too_many(&mut orphans, &instances, context);
         let mut operations = cluster.read(|index| operations(index, &orphans, &instances, &shifted, now));
         if self.templates_due <= Instant::now() {
             self.templates_due = Instant::now() + TEMPLATES;
@@ -139,6 +151,43 @@ async fn confirm(orphans: &mut Vec<&Instance>, context: &TaskContext, shifted: &
             orphans.clear();
         }
     }
+}
+
+/// Removes all orphaned instances from the list, and reports them, where they are suspiciously many.
+fn keep_too_many(orphans: &mut Vec<&Instance>, instances: &[Instance], context: &TaskContext) {
+    let alive = instances.iter().filter(|instance| !instance.is_ending()).count();
+    let kept = if are_too_many(orphans.len(), alive) { std::mem::take(orphans) } else { Vec::new() };
+    context.metrics.set(&metrics::ORPHANS_KEPT, NoLabels, kept.len() as f64);
+    if kept.is_empty() {
+        return;
+    }
+    tracing::error!(orphaned = kept.len(), instances = alive, "too many instances have no nodeclaim, keeping them");
+    let events = context.cluster.read(|index| events_of(index, &kept, alive));
+    events.into_iter().for_each(|event| context.cluster.notes.publish(event));
+}
+
+/// Reports whether so many of the running instances are orphaned that the NodeClaims are rather lost than the instances: after a
+/// restore of etcd, after a deletion of the CRD, or in a second cluster of the same name.
+const fn are_too_many(orphaned: usize, alive: usize) -> bool {
+    orphaned > FEW && orphaned * SHARE > alive
+}
+
+/// Returns an event for each NodePool of these instances.
+fn events_of(index: &Index, kept: &[&Instance], alive: usize) -> Vec<Event> {
+    let pools: BTreeSet<&str> =
+        kept.iter().filter_map(|instance| instance.tags.get(label::NODEPOOL).map(String::as_str)).collect();
+    let first: Vec<&str> = kept.iter().take(NAMED).map(|instance| instance.id.as_str()).collect();
+    let message = format!(
+        "{} of {alive} instances of this cluster have no NodeClaim, too many for garbage collection, such as {}: restore the \
+         NodeClaims, or terminate the instances",
+        kept.len(),
+        first.join(", ")
+    );
+    let pools = pools.into_iter().filter_map(|pool| index.pools.get(pool));
+    let event = |pool: &Arc<NodePool>| {
+        Event::warning(ObjectReference::to(pool.as_ref()), reason::ORPHANED_INSTANCES_KEPT, message.clone())
+    };
+    pools.map(event).collect()
 }
 
 /// Returns operations that delete these orphaned instances with their nodes, and NodeClaims without an instance.

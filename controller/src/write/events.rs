@@ -27,7 +27,7 @@ use crate::state::span;
 /// Karpenter's default interval between equal events.
 const SILENCE: Duration = Duration::from_secs(120);
 /// Interval between equal events, for other reasons.
-const SILENCES: [(&str, Duration); 19] = [
+const SILENCES: [(&str, Duration); 20] = [
     (reason::NO_COMPATIBLE_INSTANCE_TYPES, Duration::from_secs(60)),
     (reason::UNCONSOLIDATABLE, A_WHILE),
     (reason::NODE_REPAIR_BLOCKED, A_WHILE),
@@ -38,6 +38,7 @@ const SILENCES: [(&str, Duration); 19] = [
     (reason::PROVIDER_ID_CONFLICT, A_WHILE),
     (reason::LABELS_RESTORED, A_WHILE),
     (reason::REBALANCE_NOT_APPROVED, A_WHILE),
+    (reason::ORPHANED_INSTANCES_KEPT, A_WHILE),
     (reason::INVALID_DO_NOT_DISRUPT_ANNOTATION, A_WHILE),
     (reason::INVALID_ANNOTATION, A_WHILE),
     (reason::INVALID_SPLIT_ANNOTATION, A_WHILE),

@@ -8,11 +8,11 @@ use cloud::tags::LAUNCH_TOKEN_TAG;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::fixture::{at, claim, condition as cond, merge, node, status, words};
+use crate::fixture::{at, claim, condition as cond, merge, node, pool, status, words};
 use crate::state::index::Index;
 use crate::write::writer::Operation;
 
-use super::{operations, orphans_of};
+use super::{are_too_many, events_of, operations, orphans_of};
 
 /// Returns the operations when a live list has the NodeClaims of the index.
 fn decide(index: &Index, instances: &[Instance], shifted: &BTreeSet<String>, now: Timestamp) -> Vec<Operation> {
@@ -66,6 +66,42 @@ fn decide_terminates_instances_without_a_nodeclaim() {
         let steps = decide(&index(&claims, &[]), &[instance], &BTreeSet::new(), at(100));
         assert_eq!(words(&steps).contains(&"terminate i-1".to_owned()), ends, "{what}");
     }
+}
+
+/// Rows: orphaned instances, running instances, and whether all of them are kept.
+#[test]
+fn are_too_many_permits_three_instances_or_a_fifth() {
+    let rows = [
+        (0, 0, false),
+        (3, 3, false),
+        (4, 4, true),
+        (4, 19, true),
+        (4, 20, false),
+        (1_000, 5_000, false),
+        (1_001, 5_000, true),
+    ];
+    for (orphaned, alive, kept) in rows {
+        assert_eq!(are_too_many(orphaned, alive), kept, "{orphaned} of {alive}");
+    }
+}
+
+#[test]
+fn events_of_name_instances_and_cure_on_their_nodepools() {
+    let tagged = |id: &str, pool: &str| Instance {
+        id: id.to_owned(),
+        tags: BTreeMap::from([(api::label::NODEPOOL.to_owned(), pool.to_owned())]),
+        ..Instance::default()
+    };
+    let kept = [tagged("i-1", "default"), tagged("i-2", "default"), tagged("i-3", "deleted"), tagged("i-4", "default")];
+    let mut index = index(&[], &[]);
+    drop(index.apply(pool(&json!({})).as_ref().clone(), at(0), false));
+    let events = events_of(&index, &kept.iter().collect::<Vec<_>>(), 9);
+    let [event] = events.as_slice() else { panic!("{events:?}") };
+    assert_eq!(
+        event.message(),
+        "4 of 9 instances of this cluster have no NodeClaim, too many for garbage collection, such as i-1, i-2, i-3: restore the \
+         NodeClaims, or terminate the instances"
+    );
 }
 
 #[test]

@@ -47,6 +47,10 @@ metrics! {
         "kerf_interruption_queue_reachable",
         "1 while the interruption queue is reachable, else 0; no value without a queue"
     );
+    ORPHANS_KEPT: Gauge<NoLabels> = (
+        "kerf_orphaned_instances_kept_count",
+        "Instances without a NodeClaim that garbage collection keeps, because they are suspiciously many"
+    );
     ZONAL_SHIFT: Gauge<ByZoneId> = (
         "kerf_zonal_shift_active",
         "1 while a zonal shift of ARC excludes the zone, by zone id; no value otherwise"

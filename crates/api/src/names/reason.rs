@@ -165,6 +165,8 @@ pub const LAUNCHES_FAILED: &str = "LaunchesFailed";
 pub const WATCH_STALE: &str = "WatchStale";
 /// NodePool, and event on it: more nodes than a fifth report a notice or fail a status check that nothing else confirms.
 pub const TOO_MANY_NOTICES: &str = "TooManyNotices";
+/// Event on a NodePool: garbage collection keeps its instances without a NodeClaim, because they are suspiciously many.
+pub const ORPHANED_INSTANCES_KEPT: &str = "OrphanedInstancesKept";
 /// NodePool, and event on it or on a pod: the controller lacks a permission that an annotation needs.
 pub const PERMISSION_MISSING: &str = "PermissionMissing";
 /// Agent: every gate is open.
