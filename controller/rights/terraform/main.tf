@@ -22,6 +22,7 @@ locals {
   region               = data.aws_region.current.name
   node_role_name       = coalesce(var.node_role_name, "KarpenterNodeRole-${var.cluster_name}")
   controller_role_name = coalesce(var.controller_role_name, "KarpenterControllerRole-${var.cluster_name}")
+  name_suffix          = coalesce(var.name_suffix, var.cluster_name)
   cluster_arn          = "arn:${local.partition}:eks:${local.region}:${local.account}:cluster/${var.cluster_name}"
   associate            = var.identity == "PodIdentity" && var.cluster_resources
 }
@@ -113,19 +114,27 @@ resource "aws_iam_role" "controller" {
       condition     = var.identity != "IRSA" || var.oidc_provider != ""
       error_message = "identity IRSA needs oidc_provider; aws eks describe-cluster returns it as identity.oidc.issuer."
     }
+    precondition {
+      condition     = length(local.name_suffix) <= 80
+      error_message = "the name of the cluster has more than 80 characters, the limit of SQS: set name_suffix."
+    }
+    precondition {
+      condition     = max(length(local.node_role_name), length(local.controller_role_name)) <= 64
+      error_message = "the name of a role has more than 64 characters: set node_role_name and controller_role_name."
+    }
   }
 }
 
 resource "aws_iam_policy" "controller" {
   for_each = local.policies
-  name     = "${each.value}-${var.cluster_name}"
+  name     = "${each.value}-${local.name_suffix}"
   tags     = var.tags
   policy = templatefile("${path.module}/policies/${each.value}.json.tftpl", {
     ACCOUNT   = local.account
     CLUSTER   = var.cluster_name
     NODE_ROLE = aws_iam_role.node.name
     PARTITION = local.partition
-    QUEUE     = var.cluster_name
+    QUEUE     = local.name_suffix
     REGION    = local.region
   })
 }
@@ -147,7 +156,7 @@ resource "aws_eks_pod_identity_association" "controller" {
 
 resource "aws_sqs_queue" "notices" {
   count                     = var.interruption_queue ? 1 : 0
-  name                      = var.cluster_name
+  name                      = local.name_suffix
   message_retention_seconds = local.retention
   sqs_managed_sse_enabled   = true
   tags                      = var.tags

@@ -19,6 +19,12 @@ variable "controller_role_name" {
   default     = ""
 }
 
+variable "name_suffix" {
+  description = "End of the names of policies, and name of the queue; empty for the name of the cluster, if it has at most 80 characters."
+  type        = string
+  default     = ""
+}
+
 variable "identity" {
   description = "Credentials of the controller's Pod: PodIdentity (needs the EKS Pod Identity agent) or IRSA (needs an IAM OIDC provider)."
   type        = string
@@ -54,7 +60,7 @@ variable "cluster_resources" {
 }
 
 variable "interruption_queue" {
-  description = "Creates a queue with the name of the cluster, for INTERRUPTION_QUEUE. Agents receive Spot notices without it."
+  description = "Creates a queue with the name of the cluster, or name_suffix, for INTERRUPTION_QUEUE. Agents receive Spot notices without it."
   type        = bool
   default     = true
 }

@@ -15,6 +15,9 @@ its rules. Use this page for other tools.
     aws cloudformation deploy --stack-name kerf-prod --template-file controller/rights/cloudformation.yaml \
       --parameter-overrides ClusterName=prod --capabilities CAPABILITY_NAMED_IAM
 
+A cluster name above 80 characters needs `NameSuffix` (Terraform: `name_suffix`), because queues have shorter names than clusters. Above
+40 characters it needs the names of both roles.
+
 | role | needs |
 |---|---|
 | of the controller's Pod (EKS Pod Identity, or IAM roles for service accounts) | the policies of this page |

@@ -91,7 +91,8 @@ fn managed(policy: Policy) -> String {
     let document = indented(&substituted(&pretty(&json!(policy.document()))), 8);
     format!(
         "  {name}:\n    Type: AWS::IAM::ManagedPolicy\n{condition}    Properties:\n      \
-         ManagedPolicyName: !Sub \"{name}-${{ClusterName}}\"\n      Roles: [!Ref ControllerRole]\n      \
+         ManagedPolicyName: !Sub\n        - \"{name}-${{Suffix}}\"\n        \
+         - Suffix: !If [DefaultNameSuffix, !Ref ClusterName, !Ref NameSuffix]\n      Roles: [!Ref ControllerRole]\n      \
          PolicyDocument: !Sub |\n{document}"
     )
 }
