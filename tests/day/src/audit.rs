@@ -257,9 +257,10 @@ impl Audit {
         let comes = cluster_state.claims.values().any(|claim| !claim.is_true(condition::INITIALIZED));
         self.forgotten = if comes { None } else { self.forgotten.or(Some(cluster_state.now)) };
         let unseen = |at: Moment| cluster_state.now - at - self.blind_time(at, cluster_state.now, true);
-        let forgotten = self.forgotten.is_some_and(|at| unseen(at) > FORGOTTEN);
-        self.expect(!forgotten, cluster_state.now, || {
-            format!("pod {name} waits, and no machine is on its way for minutes")
+        // Another pod, which has its node by now, may have waited at the beginning.
+        let forgotten = self.forgotten.map_or(0, |at| unseen(at.max(since)));
+        self.expect(forgotten <= FORGOTTEN, cluster_state.now, || {
+            format!("pod {name} waits, and no machine is on its way for {} s", forgotten / SECOND)
         });
         let wait = cluster_state.now - since;
         self.longest_wait = self.longest_wait.max(wait);
