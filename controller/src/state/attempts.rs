@@ -2,6 +2,7 @@
 //! replacements that were not initialized. A change of the NodePool or its EC2NodeClass ends the memory: the change may be the fix.
 
 pub mod launches;
+mod pool_failures;
 pub mod replacements;
 pub mod stored;
 
@@ -65,9 +66,9 @@ impl PoolVersion {
     }
 }
 
-/// Failures in a row in the form that survives a restart.
+/// Failures since the last success. They survive a restart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct StoredFailures {
+struct FailuresInARow {
     count: u32,
     last: Timestamp,
     cause: String,
@@ -80,7 +81,7 @@ fn bounded_cause(cause: &str) -> String {
     cause.chars().take(MOST_CAUSE).collect()
 }
 
-impl StoredFailures {
+impl FailuresInARow {
     /// Returns the failures with a last one that is not after `now`: the clock of another process may be ahead.
     fn until(self, now: Timestamp) -> Self {
         Self { last: self.last.min(now), ..self }

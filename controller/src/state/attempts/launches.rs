@@ -7,8 +7,6 @@
 //! A pod group is all pods of one controller, or the virtual pods of one CapacityBuffer. A static NodePool has one group for its
 //! missing nodes.
 
-mod unready;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -16,9 +14,9 @@ use jiff::Timestamp;
 use planner::{LaunchPause, Millis};
 use serde::{Deserialize, Serialize};
 
-use super::{Backoff, PoolVersion, StoredFailures, bounded_cause};
+use super::pool_failures::PoolFailures;
+use super::{Backoff, FailuresInARow, PoolVersion};
 use crate::state::nominations::after;
-use unready::UnreadyNodes;
 
 /// Delay after nodes that took no pod.
 const UNUSED: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(10 * 60));
@@ -139,7 +137,8 @@ pub struct AttemptView<'a> {
 pub struct LaunchAttempts {
     open: BTreeMap<String, OpenAttempt>,
     failed: BTreeMap<(String, PodGroup), FailedLaunches>,
-    unready: BTreeMap<String, UnreadyNodes>,
+    /// Nodes in a row of each NodePool that came up and that no pod could use.
+    unready: PoolFailures,
     blocked: BTreeMap<String, BlockedLaunches>,
 }
 
@@ -166,10 +165,10 @@ impl LaunchAttempts {
         launches
     }
 
-    /// Restores failures of an earlier process until `now`, unless later ones of this version are known.
-    pub(super) fn restore(&mut self, pool: &str, version: &PoolVersion, stored: StoredLaunch, now: Timestamp) {
+    /// Restores failures of an earlier process, unless later ones of this version are known.
+    pub(super) fn restore(&mut self, pool: &str, version: &PoolVersion, stored: StoredLaunch) {
         let StoredLaunch { group, count, last, unused } = stored;
-        let (key, last) = ((pool.to_owned(), group), last.min(now));
+        let key = (pool.to_owned(), group);
         let known = self.failed.get(&key).filter(|known| known.version == *version);
         if known.is_none_or(|known| known.last < last) {
             let failed = FailedLaunches { version: version.clone(), count, last, unused, needed: last };
@@ -177,11 +176,31 @@ impl LaunchAttempts {
         }
     }
 
+    /// Records a node of a NodePool that came up and that no pod could use in time.
+    pub fn fail_startup(&mut self, pool: &str, version: PoolVersion, cause: &str, now: Timestamp) {
+        self.unready.fail(pool, version, cause, now);
+    }
+
+    /// Records an initialized node of a NodePool.
+    pub fn succeed_startup(&mut self, pool: &str, version: PoolVersion, now: Timestamp) {
+        self.unready.succeed(pool, version, now);
+    }
+
+    /// Returns the nodes in a row that no pod could use, if there are any in this version of the NodePool.
+    pub(super) fn stored_startups(&self, pool: &str, version: &PoolVersion) -> Option<FailuresInARow> {
+        self.unready.stored(pool, version)
+    }
+
+    /// Restores nodes of an earlier process, unless a later result of this version is known.
+    pub(super) fn restore_startups(&mut self, pool: &str, version: PoolVersion, stored: FailuresInARow) {
+        self.unready.restore(pool, version, stored);
+    }
+
     /// Evaluates all open launches.
     pub fn update(&mut self, view: &AttemptView<'_>) {
         let expired = |failed: &FailedLaunches| after(failed.last.max(failed.needed), FORGOTTEN) <= view.now;
         self.failed.retain(|(pool, _), failed| failed.version == (view.version)(pool) && !expired(failed));
-        self.unready.retain(|pool, unready| unready.version == (view.version)(pool));
+        self.unready.retain_current(view.version);
         let open = std::mem::take(&mut self.open);
         for (claim, mut attempt) in open {
             let state = (view.state)(&claim);
@@ -248,7 +267,7 @@ impl LaunchAttempts {
     #[must_use]
     pub fn has_pauses(&self) -> bool {
         !self.failed.is_empty()
-            || self.unready.values().any(UnreadyNodes::is_failing)
+            || self.unready.iter().any(|(_, unready)| unready.count > 0)
             || self.open.values().any(|attempt| attempt.up.is_some())
     }
 
@@ -259,7 +278,7 @@ impl LaunchAttempts {
     }
 
     /// Returns the NodePools that launch nothing, with the end of the pause.
-    fn paused_pools(&self, now: Timestamp) -> impl Iterator<Item = (&String, &UnreadyNodes, Timestamp)> {
+    fn paused_pools(&self, now: Timestamp) -> impl Iterator<Item = (&String, &FailuresInARow, Timestamp)> {
         let paused = self.unready.iter().filter(|(_, unready)| unready.count >= UNREADY_NODES);
         paused.map(|(pool, unready)| (pool, unready, after(unready.last, UNREADY))).filter(move |(.., end)| *end > now)
     }
@@ -315,7 +334,7 @@ impl LaunchAttempts {
     #[must_use]
     pub fn static_failures(&self, pool: &str) -> u32 {
         let missing = self.failed.get(&(pool.to_owned(), PodGroup::Replicas)).map_or(0, |failed| failed.count);
-        missing.max(self.unready.get(pool).map_or(0, |unready| unready.count))
+        missing.max(self.unready.last_known(pool).map_or(0, |unready| unready.count))
     }
 
     /// Replaces the pauses that kept pods without a place in the last plan, and returns the NodePools where they changed.
@@ -329,9 +348,16 @@ impl LaunchAttempts {
     /// Returns the pause that keeps pods of a NodePool without a place.
     #[must_use]
     pub fn blocked(&self, pool: &str) -> Option<BlockedLaunches> {
-        let unready = self.unready.get(pool).filter(|unready| unready.count >= UNREADY_NODES);
+        let unready = self.unready.last_known(pool).filter(|unready| unready.count >= UNREADY_NODES);
         let cause = unready.map(|unready| unready.cause.clone());
         self.blocked.get(pool).map(|blocked| BlockedLaunches { cause, ..blocked.clone() })
+    }
+}
+
+impl StoredLaunch {
+    /// Returns the failures with a last one that is not after `now`: the clock of another process may be ahead.
+    pub(super) fn until(self, now: Timestamp) -> Self {
+        Self { last: self.last.min(now), ..self }
     }
 }
 

@@ -9,23 +9,12 @@ use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use snapshot::FailedReplacements;
 
-use super::{Backoff, PoolVersion, StoredFailures, bounded_cause};
+use super::pool_failures::PoolFailures;
+use super::{Backoff, FailuresInARow, PoolVersion};
 use crate::state::index::Index;
 
 /// Delay of the next command: the first one is as long as a command waits for its replacements.
 const DELAY: Backoff = Backoff::new(Duration::from_secs(10 * 60), Duration::from_secs(60 * 60));
-
-/// Results of the replacements of one NodePool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct PoolHistory {
-    version: PoolVersion,
-    /// Number of attempts that failed since the last success.
-    failures: u32,
-    /// Time of the last failure.
-    last: Timestamp,
-    /// Last replacement that failed, and the cause.
-    cause: String,
-}
 
 /// Health of the replacements of a NodePool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,9 +35,9 @@ pub enum ReplacementHealth {
     },
 }
 
-/// Results of the replacements of all NodePools, by the name of the NodePool.
+/// Results of the replacements of all NodePools.
 #[derive(Clone, Debug, Default)]
-pub struct ReplacementHistory(BTreeMap<String, PoolHistory>);
+pub struct ReplacementHistory(PoolFailures);
 
 impl ReplacementHistory {
     /// Records a replacement that was not initialized. Replacements that began before the last failure belong to the same
@@ -56,47 +45,27 @@ impl ReplacementHistory {
     pub fn fail(&mut self, claim: &NodeClaim, version: PoolVersion, cause: &str, now: Timestamp) {
         let (name, pool) = (claim.metadata.name.as_deref().unwrap_or_default(), claim.nodepool());
         let created = claim.metadata.creation_timestamp.as_ref().map_or(now, |at| at.0);
-        let known = self.0.get(pool).filter(|known| known.version == version);
-        let (failures, last) = match known {
-            Some(known) if known.failures > 0 && created <= known.last => (known.failures, known.last),
-            known => (known.map_or(0, |known| known.failures).saturating_add(1), now),
-        };
-        let history = PoolHistory { version, failures, last, cause: bounded_cause(&format!("{name}: {cause}")) };
-        self.0.insert(pool.to_owned(), history);
+        let cause = format!("{name}: {cause}");
+        match self.0.of(pool, &version) {
+            Some(known) if known.count > 0 && created <= known.last => self.0.fail_again(pool, &cause),
+            _ => self.0.fail(pool, version, &cause, now),
+        }
     }
 
     /// Records a replacement that was initialized.
     pub fn succeed(&mut self, pool: &str, version: PoolVersion, now: Timestamp) {
-        let history = PoolHistory { version, failures: 0, last: now, cause: String::new() };
-        self.0.insert(pool.to_owned(), history);
-    }
-
-    /// Returns the failures of a NodePool in this version.
-    fn stored(&self, pool: &str, version: &PoolVersion) -> Option<StoredFailures> {
-        let known = self.0.get(pool).filter(|known| known.version == *version && known.failures > 0)?;
-        Some(StoredFailures { count: known.failures, last: known.last, cause: known.cause.clone() })
-    }
-
-    /// Restores failures, unless a later result of this version is known.
-    fn restore(&mut self, pool: &str, version: PoolVersion, stored: StoredFailures) {
-        let StoredFailures { count: failures, last, cause } = stored;
-        let known = self.0.get(pool).filter(|known| known.version == version);
-        if known.is_none_or(|known| known.last < last) {
-            self.0.insert(pool.to_owned(), PoolHistory { version, failures, last, cause });
-        }
+        self.0.succeed(pool, version, now);
     }
 
     /// Returns the health of a NodePool in its present version.
     #[must_use]
     pub fn health(&self, pool: &str, version: &PoolVersion) -> ReplacementHealth {
-        match self.0.get(pool).filter(|known| known.version == *version) {
+        match self.0.of(pool, version) {
             None => ReplacementHealth::Unknown,
-            Some(PoolHistory { failures: 0, .. }) => ReplacementHealth::Healthy,
-            Some(PoolHistory { failures, last, cause, .. }) => ReplacementHealth::Failing {
-                failures: *failures,
-                until: DELAY.next(*failures, *last),
-                cause: cause.clone(),
-            },
+            Some(FailuresInARow { count: 0, .. }) => ReplacementHealth::Healthy,
+            Some(FailuresInARow { count, last, cause }) => {
+                ReplacementHealth::Failing { failures: *count, until: DELAY.next(*count, *last), cause: cause.clone() }
+            }
         }
     }
 }
@@ -123,13 +92,13 @@ impl Replacements {
     }
 
     /// Returns the failures of a NodePool in this version.
-    pub(super) fn stored(&self, pool: &str, version: &PoolVersion) -> Option<StoredFailures> {
-        self.history().stored(pool, version)
+    pub(super) fn stored(&self, pool: &str, version: &PoolVersion) -> Option<FailuresInARow> {
+        self.history().0.stored(pool, version)
     }
 
     /// Restores failures of an earlier process.
-    pub(super) fn restore(&self, pool: &str, version: PoolVersion, stored: StoredFailures) {
-        self.history().restore(pool, version, stored);
+    pub(super) fn restore(&self, pool: &str, version: PoolVersion, stored: FailuresInARow) {
+        self.history().0.restore(pool, version, stored);
     }
 
     /// Returns the NodePools whose replacements fail.
@@ -142,7 +111,7 @@ impl Replacements {
             }
             ReplacementHealth::Unknown | ReplacementHealth::Healthy => None,
         };
-        history.0.keys().filter_map(failed).collect()
+        history.0.iter().map(|(pool, _)| pool).filter_map(failed).collect()
     }
 
     fn history(&self) -> MutexGuard<'_, ReplacementHistory> {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::launches::{LaunchAttempts, StoredLaunch};
 use super::replacements::Replacements;
-use super::{PoolVersion, StoredFailures};
+use super::{FailuresInARow, PoolVersion};
 use crate::state::index::Index;
 
 /// Failures of one NodePool.
@@ -20,10 +20,10 @@ struct Stored {
     by: String,
     version: PoolVersion,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    replacements: Option<StoredFailures>,
+    replacements: Option<FailuresInARow>,
     /// Nodes in a row that came up and that no pod could use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    startups: Option<StoredFailures>,
+    startups: Option<FailuresInARow>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     launches: Vec<StoredLaunch>,
 }
@@ -61,10 +61,10 @@ impl Attempts {
         }
         let mut launches = self.launches.lock();
         for launch in stored.launches {
-            launches.restore(name, &version, launch, now);
+            launches.restore(name, &version, launch.until(now));
         }
         if let Some(startups) = stored.startups {
-            launches.restore_startups(name, &version, startups.until(now));
+            launches.restore_startups(name, version.clone(), startups.until(now));
         }
         drop(launches);
         if let Some(replacements) = stored.replacements {

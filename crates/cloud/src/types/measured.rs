@@ -1,6 +1,8 @@
 //! Amounts that nodes reported, by instance type. EC2 lists the hardware; kernel, file system and kubelet leave less of it. The
 //! difference depends on the instance type, the image and the EC2NodeClass.
 
+mod readings;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
@@ -8,11 +10,10 @@ use planner::Resources;
 use serde::{Deserialize, Serialize};
 
 use crate::InstanceTypeInfo;
+use readings::{Reading, Readings};
 
 /// Lifetime of a reading.
 pub const BELIEVED: SignedDuration = SignedDuration::from_hours(60 * 24);
-/// Minimum age at which an equal reading renews an old one. The delay avoids writes while many nodes of a type start.
-const RENEWED: SignedDuration = SignedDuration::from_hours(24);
 /// Maximum number of amounts, the newest. The JSON has about 700 KB; a ConfigMap holds 1 MiB.
 const MOST: usize = 6_000;
 /// Allocatable resources that kubelet computes itself. Device plugins report the others, some time after the node.
@@ -33,34 +34,6 @@ pub(super) const MEMORY: &str = "kernel memory";
 #[serde(transparent)]
 pub struct Measurements {
     sets: BTreeMap<String, BTreeMap<String, Readings>>,
-}
-
-/// The two smallest amounts that different nodes of the type reported, and the two largest where they differ much from these.
-///
-/// The second smallest counts: pods can run with a low amount, but not with a high one, and one node that lies must not take its
-/// type away from the whole cluster. Where two nodes report much more than two others, the second largest counts: equal nodes
-/// have nearly equal amounts, so two of them lie. It counts up to the estimate, because which two lie is unknown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Readings {
-    #[serde(flatten)]
-    smallest: Reading,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    second: Option<Reading>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    largest: Vec<Reading>,
-}
-
-/// The amount that one node reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct Reading {
-    /// Amount in the planner's unit.
-    #[serde(alias = "memory")]
-    amount: i64,
-    /// Time in seconds since 1970.
-    at: i64,
-    /// Number of the node.
-    #[serde(default)]
-    node: u32,
 }
 
 /// Amounts that one node reported.
@@ -192,8 +165,8 @@ impl Measurements {
             for (instance_type, readings) in self.sets.get(set).into_iter().flatten() {
                 let Some(amount) = readings.amount(now) else { continue };
                 let measured = types.entry(instance_type.clone()).or_default();
-                write(measured, amount);
-                if readings.contested(now).is_some() {
+                write(measured, amount.value);
+                if amount.contested {
                     measured.contested.insert(name);
                 }
             }
@@ -252,67 +225,6 @@ impl Measurements {
     fn retain(&mut self, keep: impl Fn(&Readings) -> bool) {
         self.sets.values_mut().for_each(|set| set.retain(|_, readings| keep(readings)));
         self.sets.retain(|_, set| !set.is_empty());
-    }
-}
-
-impl Readings {
-    /// Returns the smallest and the largest believed readings of different nodes among these. A node replaces its own reading.
-    fn new(held: Option<&Self>, found: Reading, now: Timestamp) -> Self {
-        let others = held.into_iter().flat_map(Self::all).filter(|it| it.node != found.node && it.is_believed(now));
-        let mut all: Vec<Reading> = others.copied().chain([found]).collect();
-        all.sort_unstable();
-        let smallest = all[0];
-        let mut largest: Vec<Reading> = all.iter().skip(2).copied().filter(|it| it.differs_much(smallest)).collect();
-        largest.drain(..largest.len().saturating_sub(2));
-        Self { smallest, second: all.get(1).copied(), largest }
-    }
-
-    /// Returns the readings from the smallest to the largest.
-    fn all(&self) -> impl Iterator<Item = &Reading> {
-        [&self.smallest].into_iter().chain(&self.second).chain(&self.largest)
-    }
-
-    /// Returns the amount that counts; `None` until two nodes have reported one.
-    fn amount(&self, now: Timestamp) -> Option<i64> {
-        let second = self.believed(now).nth(1)?;
-        Some(self.contested(now).unwrap_or(second.amount))
-    }
-
-    /// Returns the second largest amount where two nodes reported much more than two others.
-    fn contested(&self, now: Timestamp) -> Option<i64> {
-        let [_, second, .., second_largest, _] = self.believed(now).collect::<Vec<_>>()[..] else { return None };
-        second_largest.differs_much(*second).then_some(second_largest.amount)
-    }
-
-    fn believed(&self, now: Timestamp) -> impl Iterator<Item = &Reading> {
-        self.all().filter(move |reading| reading.is_believed(now))
-    }
-
-    /// Reports whether the other readings have the same nodes and amounts, and are not worth a write.
-    fn is_like(&self, other: &Self, now: Timestamp) -> bool {
-        let like = |one: Reading, other: Reading| {
-            (one.amount, one.node) == (other.amount, other.node) && one.age(now) < RENEWED
-        };
-        self.all().count() == other.all().count() && self.all().zip(other.all()).all(|(one, other)| like(*one, *other))
-    }
-
-    fn newest(&self) -> i64 {
-        self.all().map(|reading| reading.at).fold(self.smallest.at, i64::max)
-    }
-}
-
-impl Reading {
-    fn age(&self, now: Timestamp) -> SignedDuration {
-        SignedDuration::from_secs(now.as_second().saturating_sub(self.at))
-    }
-
-    /// Reports whether this amount is larger than the other one by more than a tenth, so that equal nodes cannot have both.
-    fn differs_much(&self, smaller: Self) -> bool {
-        self.amount > smaller.amount.saturating_add(smaller.amount / 10)
-    }
-
-    fn is_believed(&self, now: Timestamp) -> bool {
-        self.age(now) < BELIEVED
     }
 }
 
