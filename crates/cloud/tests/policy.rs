@@ -236,3 +236,11 @@ fn rights_templates_match_the_policy_tables() {
     let policies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../controller/rights/terraform/policies");
     assert_eq!(std::fs::read_dir(policies).unwrap().count(), Policy::ALL.len(), "a file that is not written any more");
 }
+
+/// IAM's limit is 128 characters, and the suffix of a policy has up to 80, like the name of a queue.
+#[test]
+fn policy_names_fit_iam_with_the_longest_suffix() {
+    for policy in Policy::ALL {
+        assert!(policy.name().len() + "-".len() + 80 <= 128, "{}", policy.name());
+    }
+}
