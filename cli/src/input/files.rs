@@ -19,6 +19,10 @@ pub(super) fn read(path: &Path, stdin: &mut dyn Read) -> Result<Vec<File>, Input
     if path == Path::new("-") {
         let mut text = String::new();
         stdin.read_to_string(&mut text).map_err(|error| unreadable(path, &error))?;
+        if text.trim().is_empty() {
+            let problem = "is empty";
+            return Err(InputError::new(&whole(path), problem, "send manifests to it, and use - only once"));
+        }
         return Ok(vec![File { name: "-".to_owned(), text }]);
     }
     if !path.is_dir() {
