@@ -57,6 +57,7 @@ async fn scrape(address: &str) -> String {
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).await.unwrap();
+    assert!(text.contains("\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{text}");
     text
 }
 

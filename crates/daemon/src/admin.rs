@@ -16,8 +16,13 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 
+use crate::metric;
+
 /// Timeout for the headers of a request, so that idle connections cannot accumulate.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Media type of pages without one of their own.
+const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Responses of the admin port.
 pub trait Admin: Send + Sync + 'static {
@@ -62,7 +67,9 @@ impl Pages for AdminPages {
         match path {
             "/healthz" => Some(probe(self.0.healthy())),
             "/readyz" => Some(probe(self.0.ready())),
-            "/metrics" => Some(Page { body: self.0.metrics().into_bytes(), ..Page::default() }),
+            "/metrics" => {
+                Some(Page { media_type: metric::MEDIA_TYPE, body: self.0.metrics().into_bytes(), ..Page::default() })
+            }
             _ => None,
         }
     }
@@ -118,9 +125,8 @@ fn answer(request: &Request<Incoming>, pages: &dyn Pages) -> Response<Full<Bytes
     };
     let mut response = Response::new(Full::new(Bytes::from(page.body)));
     *response.status_mut() = status;
-    if !page.media_type.is_empty() {
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(page.media_type));
-    }
+    let media_type = if page.media_type.is_empty() { TEXT } else { page.media_type };
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     response
 }
 

@@ -6,7 +6,7 @@
 
 mod summary;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,8 +18,8 @@ use prometheus_client::metrics::{counter, gauge, histogram};
 use prometheus_client::registry::Registry;
 use summary::SummaryFamily;
 
-/// End of the OpenMetrics text.
-const END: &str = "# EOF\n";
+/// Media type of [`Metrics::render`], without which Prometheus 3 refuses the text.
+pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The labels of a metric, as a struct with one field per label.
 pub trait Labels {
@@ -261,22 +261,42 @@ impl Metrics {
         }
     }
 
-    /// Returns the OpenMetrics text that Prometheus scrapes.
+    /// Returns Prometheus' text format, which all scrapers read.
     #[must_use]
     pub fn render(&self) -> String {
-        let mut text = String::new();
+        let mut open_metrics = String::new();
         // Writing into a String cannot fail.
-        let _ = encode(&mut text, &self.registry);
+        let _ = encode(&mut open_metrics, &self.registry);
+        let mut text = prometheus_text(&open_metrics);
         // The library has no summaries.
-        text.truncate(text.strip_suffix(END).map_or(text.len(), str::len));
         for family in self.families.values() {
             if let MetricFamily::Summary(family) = family {
                 locked(family).render(&mut text, Instant::now());
             }
         }
-        text.push_str(END);
         text
     }
+}
+
+/// Returns Prometheus' text format of OpenMetrics text. There, comments have the whole names of counters, and nothing marks the end.
+fn prometheus_text(open_metrics: &str) -> String {
+    let of_counter = |line: &str| {
+        let name = line.strip_prefix("# TYPE ")?.strip_suffix(" counter")?;
+        Some(name.to_owned())
+    };
+    let counters: BTreeSet<String> = open_metrics.lines().filter_map(of_counter).collect();
+    let mut text = String::with_capacity(open_metrics.len());
+    for line in open_metrics.lines().filter(|line| *line != "# EOF") {
+        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        match words[..] {
+            ["#", comment, name, rest] if counters.contains(name) => {
+                text.push_str(&format!("# {comment} {name}_total {rest}"));
+            }
+            _ => text.push_str(line),
+        }
+        text.push('\n');
+    }
+    text
 }
 
 fn register(registry: &mut Registry, metric: &Description) -> MetricFamily {
@@ -329,9 +349,13 @@ mod tests {
             r#"karpenter_nodeclaims_created_total{reason="provisioned",nodepool="default"} 2.0"#,
             r#"operator_status_condition_count{type="Ready"} 1.0"#,
             "karpenter_cluster_state_node_count{} 3.0",
+            "# HELP karpenter_nodeclaims_created_total NodeClaims created.\n",
+            "# TYPE karpenter_nodeclaims_created_total counter\n",
+            "# TYPE karpenter_cluster_state_node_count gauge\n",
         ] {
             assert!(text.contains(line), "{line} is not in {text}");
         }
+        assert!(!text.contains("# EOF"), "{text}");
     }
 
     /// A table may list a histogram as a summary: the code that observes is the same.
@@ -342,7 +366,7 @@ mod tests {
         let metrics = Metrics::new(&table);
         metrics.observe(&WAIT, NoLabels, 3.0);
         let expected = "# HELP wait_seconds Wait.\n# TYPE wait_seconds summary\nwait_seconds{quantile=\"0.5\"} 3.0\n\
-                        wait_seconds_sum{} 3.0\nwait_seconds_count{} 1\n# EOF\n";
+                        wait_seconds_sum{} 3.0\nwait_seconds_count{} 1\n";
         assert_eq!(metrics.render(), expected);
     }
 
