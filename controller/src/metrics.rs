@@ -7,5 +7,6 @@ mod definitions;
 pub mod detail;
 pub mod gauge_set;
 pub mod node_conditions;
+pub mod process_usage;
 
 pub use definitions::*;

@@ -3,9 +3,10 @@
 mod debug_pages;
 mod health;
 pub mod log;
+mod probes;
 
 use std::net::Ipv4Addr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use anyhow::Context;
 use api::objects::{
@@ -16,7 +17,7 @@ use api::objects::{
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, endpoint};
 use cloud::Cloud;
 use daemon::admin::Admin;
-use daemon::metric::{Metrics, NoLabels};
+use daemon::metric::Metrics;
 use jiff::Timestamp;
 use kube::api::ObjectMeta;
 use kube::{Client, Config};
@@ -38,20 +39,15 @@ use crate::informer::interruption::{Notices, status_checks};
 use crate::informer::zonal_shifts::ZonalShifts;
 use crate::informer::{cluster_dns, cluster_info, watch};
 use crate::lease::{self, Keeper, Leading};
-use crate::metrics;
-use crate::metrics::collector::{CatalogueSource, ClusterMetrics};
-use crate::metrics::gauge_set::{GaugeSet, Sample};
-use crate::metrics::node_conditions::NodeConditionMetrics;
 use crate::provision::batcher::{PlanTrigger, discard_triggers};
 use crate::provision::{Provisioner, Rules};
 use crate::reconcile::Reconciler;
 use crate::reconcile::disruption::Disruptor;
 use crate::reconcile::resize::Resizer;
-use crate::reconcile::usage;
 use crate::reconcile::work::Triggers;
 use crate::settings::{Gates, Settings};
 use crate::state::cluster::Cluster;
-use crate::state::index::{Index, Indexed};
+use crate::state::index::Indexed;
 use crate::state::panics;
 use crate::state::plans::results::PlanResultStore;
 use crate::state::shared::Shared;
@@ -59,6 +55,7 @@ use crate::state::span;
 use crate::write::events::{self, EventRecorder, ObjectReference};
 use crate::write::writer::{Clients, Writer};
 use debug_pages::DebugPages;
+use probes::Probes;
 
 /// Runs until a signal arrives or leadership is lost.
 ///
@@ -340,109 +337,6 @@ async fn offerings(
     let offerings = Offerings::new(cloud, facts, settings.gates).with_risk(settings.risk_premium);
     let offerings = offerings.with_zonal_shift(settings.zonal_shift);
     Ok(offerings.with_class_refresh(settings.class_refresh))
-}
-
-struct Probes {
-    cluster: Arc<Cluster>,
-    metrics: Arc<Metrics>,
-    leading: Leading,
-    /// Offerings, set once they exist; the source of prices.
-    offerings: Arc<OnceLock<Arc<Offerings>>>,
-    started: Timestamp,
-    reexport: NodeConditionMetrics,
-    usage: GaugeSet,
-    progress: GaugeSet,
-    watches: GaugeSet,
-    fleet: ClusterMetrics,
-}
-
-impl Probes {
-    fn new(settings: &Settings, cluster: &Arc<Cluster>, metrics: &Arc<Metrics>, leading: &Leading) -> Self {
-        let started = cluster.now();
-        let architecture = match std::env::consts::ARCH {
-            "x86_64" => api::label::ARCH_AMD64,
-            "aarch64" => api::label::ARCH_ARM64,
-            other => other,
-        };
-        metrics.set(
-            &metrics::BUILD_INFO,
-            metrics::BuildLabels {
-                version: env!("CARGO_PKG_VERSION"),
-                goversion: "",
-                goarch: architecture,
-                commit: "",
-            },
-            1.0,
-        );
-        Self {
-            cluster: Arc::clone(cluster),
-            metrics: Arc::clone(metrics),
-            leading: leading.clone(),
-            offerings: Arc::default(),
-            started,
-            reexport: NodeConditionMetrics::default(),
-            usage: GaugeSet::default(),
-            progress: GaugeSet::default(),
-            watches: GaugeSet::default(),
-            fleet: ClusterMetrics::new(settings.metrics_detail, settings.exports_cluster_state, started),
-        }
-    }
-
-    /// Exports the metrics that are summed over replicas, and returns the gauges of the cluster; called only by the leader.
-    fn export_metrics(&self, index: &Index, now: Timestamp) -> Vec<Sample> {
-        self.reexport.count(index.nodes.values().map(AsRef::as_ref), &self.metrics);
-        self.usage.replace(&self.metrics, usage::samples(index, now));
-        self.progress.replace(&self.metrics, self.cluster.progress.samples(now));
-        let catalogues = KnownCatalogues { offerings: self.offerings.get(), now };
-        self.fleet.observe(index, &self.cluster.decisions, &catalogues, &self.metrics, now)
-    }
-}
-
-/// Catalogues at one moment; none before the offerings exist.
-struct KnownCatalogues<'a> {
-    offerings: Option<&'a Arc<Offerings>>,
-    now: Timestamp,
-}
-
-impl CatalogueSource for KnownCatalogues<'_> {
-    fn catalogue_of_claim(&self, claim: &NodeClaim) -> Option<Arc<planner::Catalogue>> {
-        self.offerings?.catalogue_of(claim, self.now)
-    }
-
-    fn catalogue_of_class(&self, class: &str) -> Option<Arc<planner::Catalogue>> {
-        self.offerings?.catalogue(class, self.now)
-    }
-}
-
-impl Admin for Probes {
-    fn healthy(&self) -> Result<(), String> {
-        health::stalled(&self.cluster, self.leading.is_held()).map_or(Ok(()), Err)
-    }
-
-    fn ready(&self) -> Result<(), String> {
-        let missing = self.cluster.read(Index::missing);
-        if missing.is_empty() { Ok(()) } else { Err(format!("not listed yet: {}", missing.join(", "))) }
-    }
-
-    fn metrics(&self) -> String {
-        let (synced, now) = (self.cluster.read(Index::is_synced), self.cluster.now());
-        self.metrics.set(&metrics::SYNCED, NoLabels, f64::from(u8::from(synced)));
-        let unsynced = if synced { 0.0 } else { now.duration_since(self.started).as_secs_f64() };
-        self.metrics.set(&metrics::UNSYNCED_TIME, NoLabels, unsynced);
-        self.watches.replace(&self.metrics, self.cluster.view_ages.samples(now));
-        let max_age = self.cluster.view_ages.max_age().as_secs_f64();
-        self.metrics.set(&metrics::WATCH_MAX_AGE, NoLabels, max_age);
-        self.metrics.add(&metrics::EVENTS_DROPPED, NoLabels, self.cluster.notes.take_dropped() as f64);
-        if self.leading.is_held() {
-            // Changes of the index wait only for the samples, not for the export of thousands of series.
-            let samples = self.cluster.read(|index| self.export_metrics(index, now));
-            self.fleet.publish(&self.metrics, samples);
-        } else {
-            // The leader exports them.
-            self.cluster.read(|index| drop(index.turns.take()));
-        }
-        self.metrics.render()
-    }
 }
 
 async fn serve_admin(settings: &Settings, probes: Probes, tasks: &mut JoinSet<()>) -> anyhow::Result<()> {

@@ -45,7 +45,10 @@ fn table_has_unique_names_with_units() {
             // Karpenter's one gauge with that suffix.
             Kind::Gauge => assert!(!name.ends_with("_total") || name == "karpenter_nodepools_cost_total", "{name}"),
         }
-        assert!(["karpenter_", "kerf_", "operator_"].iter().any(|prefix| name.starts_with(prefix)), "{name}");
+        assert!(
+            ["karpenter_", "kerf_", "operator_", "process_"].iter().any(|prefix| name.starts_with(prefix)),
+            "{name}"
+        );
         assert!(!metric.help.is_empty() && !metric.help.ends_with('.'), "{name}");
     }
 }
@@ -53,7 +56,8 @@ fn table_has_unique_names_with_units() {
 const INTRODUCTION: &str = "# Metrics of the controller
 
 This page lists every metric of the controller. It is a reference, written from `controller/src/metrics/definitions` by `make bless`. Metrics whose
-names begin with `karpenter_` or `operator_` have Karpenter's meaning; those that begin with `kerf_` are our own. The alerts in
+names begin with `karpenter_` or `operator_` have Karpenter's meaning; those that begin with `kerf_` are our own; those of the
+process (`process_`) are as in Prometheus' client libraries. The alerts in
 `controller/monitoring/alerts.yaml` are explained in [runbook.md](runbook.md); `controller/monitoring/boards` has boards for Grafana.
 `kerf convert` compares rules and boards of Karpenter with this list ([migrate-from-karpenter.md](migrate-from-karpenter.md)).
 

@@ -48,4 +48,28 @@ metrics! {
         "karpenter_ec2nodeclasses_userdata_bytes",
         "Bytes of the largest user data that a class's machines get, before base64; EC2 takes 16,384"
     );
+    PROCESS_CPU: Counter<NoLabels> = (
+        "process_cpu_seconds_total",
+        "Seconds of CPU that the process used"
+    );
+    PROCESS_MEMORY: Gauge<NoLabels> = (
+        "process_resident_memory_bytes",
+        "Bytes of memory that the process occupies"
+    );
+    PROCESS_VIRTUAL_MEMORY: Gauge<NoLabels> = (
+        "process_virtual_memory_bytes",
+        "Bytes of address space that the process reserved"
+    );
+    PROCESS_START: Gauge<NoLabels> = (
+        "process_start_time_seconds",
+        "Start of the process, in seconds since 1970"
+    );
+    PROCESS_OPEN_FDS: Gauge<NoLabels> = (
+        "process_open_fds",
+        "Open file descriptors"
+    );
+    PROCESS_MAX_FDS: Gauge<NoLabels> = (
+        "process_max_fds",
+        "Limit of open file descriptors"
+    );
 }
