@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 
 use crate::controller::Ports;
 use crate::kubelet::seconds;
+use crate::pod_network::PodAddresses;
 use crate::process::Process;
 
 /// Node of the pods.
@@ -30,6 +31,8 @@ const ROLE_ARN: &str = "arn:aws:iam::123456789012:role/kerf-controller";
 /// Labels of the chart's pods.
 const LABELS: [(&str, &str); 2] =
     [("app.kubernetes.io/name", "karpenter"), ("app.kubernetes.io/instance", "karpenter")];
+/// Port of the metrics, as in the chart.
+const METRICS_PORT: u16 = 8080;
 /// Interval between two looks at the pods.
 const POLL: Duration = Duration::from_millis(300);
 /// Interval between two heartbeats of the node.
@@ -39,6 +42,14 @@ const GRACE: Duration = Duration::from_secs(20);
 
 /// Function that returns the controller's command for two ports.
 pub type MakeCommand = Box<dyn Fn(Ports) -> Result<Command> + Send + Sync>;
+
+/// Place of the pods.
+pub struct PodPlace {
+    /// Folder of their logs.
+    pub folder: PathBuf,
+    /// Addresses at which the API server reaches their metrics; without them, the pods have none.
+    pub addresses: Option<PodAddresses>,
+}
 
 /// Running pods; dropping them kills their processes.
 pub struct ControllerPods {
@@ -53,7 +64,7 @@ impl ControllerPods {
     /// Returns an error if the API server refuses an object.
     pub async fn start(
         client: Client,
-        folder: PathBuf,
+        place: PodPlace,
         variables: &[(&str, &str)],
         make_command: MakeCommand,
     ) -> Result<Self> {
@@ -64,7 +75,7 @@ impl ControllerPods {
         accounts.patch("karpenter", &PatchParams::default(), &account).await.context("no ServiceAccount karpenter")?;
         crate::apply(&client, deployment(variables)).await?;
         let (stop, stopped) = oneshot::channel();
-        let worker = Worker { client, folder, make_command, last_beat: None, running: BTreeMap::new() };
+        let worker = Worker { client, place, make_command, last_beat: None, running: BTreeMap::new() };
         Ok(Self { stop: Some(stop), task: tokio::spawn(worker.run(stopped)) })
     }
 
@@ -124,7 +135,7 @@ fn now() -> String {
 
 struct Worker {
     client: Client,
-    folder: PathBuf,
+    place: PodPlace,
     make_command: MakeCommand,
     last_beat: Option<Instant>,
     /// Processes by the UIDs of their pods.
@@ -134,15 +145,30 @@ struct Worker {
 /// Process of one pod.
 struct Controller {
     process: Process,
-    ports: Ports,
+    endpoint: Endpoint,
     restarts: i32,
     is_ready: bool,
+}
+
+/// Ports and address of a pod, which a restart of its process keeps.
+#[derive(Clone, Copy)]
+struct Endpoint {
+    ports: Ports,
+    address: Option<Ipv4Addr>,
+}
+
+impl Endpoint {
+    fn choose(addresses: Option<&PodAddresses>) -> Result<Self> {
+        let ports = Ports::choose()?;
+        let address = addresses.map(|addresses| addresses.take(METRICS_PORT, ports.metrics)).transpose()?;
+        Ok(Self { ports, address })
+    }
 }
 
 impl Controller {
     /// Reports whether the server of the probes runs.
     async fn listens(&self) -> bool {
-        TcpStream::connect((Ipv4Addr::LOCALHOST, self.ports.probes)).await.is_ok()
+        TcpStream::connect((Ipv4Addr::LOCALHOST, self.endpoint.ports.probes)).await.is_ok()
     }
 }
 
@@ -201,13 +227,13 @@ impl Worker {
     async fn keep(&mut self, pod: &Pod) -> Result<()> {
         let uid = pod.uid().context("a pod without a UID")?;
         let Some(controller) = self.running.get_mut(&uid) else {
-            let controller = self.spawn(pod, 0)?;
+            let controller = self.spawn(pod, Endpoint::choose(self.place.addresses.as_ref())?, 0)?;
             self.running.insert(uid, controller);
             return Ok(());
         };
         if controller.process.ended()?.is_some() {
-            let restarts = controller.restarts + 1;
-            let controller = self.spawn(pod, restarts)?;
+            let (endpoint, restarts) = (controller.endpoint, controller.restarts + 1);
+            let controller = self.spawn(pod, endpoint, restarts)?;
             self.report(pod, &controller).await?;
             self.running.insert(uid, controller);
         } else if !controller.is_ready && controller.listens().await {
@@ -217,16 +243,16 @@ impl Worker {
         Ok(())
     }
 
-    fn spawn(&self, pod: &Pod, restarts: i32) -> Result<Controller> {
-        let ports = Ports::choose()?;
-        let mut command = (self.make_command)(ports)?;
+    fn spawn(&self, pod: &Pod, endpoint: Endpoint, restarts: i32) -> Result<Controller> {
+        let mut command = (self.make_command)(endpoint.ports)?;
         let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
         for variable in containers.flat_map(|container| container.env.iter().flatten()) {
             command.env(&variable.name, variable.value.as_deref().unwrap_or_default());
         }
         command.env("HOSTNAME", pod.name_any());
-        let log = self.folder.join(format!("{}.log", pod.name_any()));
-        Ok(Controller { process: Process::spawn("controller", command, &log)?, ports, restarts, is_ready: false })
+        let log = self.place.folder.join(format!("{}.log", pod.name_any()));
+        let process = Process::spawn("controller", command, &log)?;
+        Ok(Controller { process, endpoint, restarts, is_ready: false })
     }
 
     async fn report(&self, pod: &Pod, controller: &Controller) -> Result<()> {
@@ -237,8 +263,12 @@ impl Worker {
             "name": "controller", "image": "kerf-controller", "imageID": "kerf-controller", "ready": controller.is_ready,
             "started": true, "restartCount": controller.restarts, "state": {"running": {"startedAt": now()}},
         });
-        let status =
+        let mut status =
             json!({"status": {"phase": "Running", "conditions": conditions, "containerStatuses": [container]}});
+        if let Some(address) = controller.endpoint.address {
+            status["status"]["podIP"] = json!(address);
+            status["status"]["podIPs"] = json!([{"ip": address}]);
+        }
         self.pods().patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(status)).await?;
         Ok(())
     }

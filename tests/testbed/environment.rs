@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::ccm::CloudController;
 use crate::controller::{self, Aws, Ports};
-use crate::controller_pods::{ControllerPods, MakeCommand};
+use crate::controller_pods::{ControllerPods, MakeCommand, PodPlace};
 use crate::controlplane::{Component, ControlPlane, Options, SERVICE_CIDR as CONTROL_PLANE_CIDR};
 use crate::ec2wire::Ec2Wire;
 use crate::eks::Eks;
@@ -17,6 +17,7 @@ use crate::machines::own_network::Servers;
 use crate::machines::real::Parts;
 use crate::machines::{NodeSimulator, Options as SimulatorOptions, Programs, signer};
 use crate::network::Network;
+use crate::pod_network::PodNetwork;
 use crate::process::Process;
 use anyhow::{Context, Result};
 use cloud::fake::{Builder, FakeCloud, FakeInstance};
@@ -40,6 +41,8 @@ pub struct Setup {
     pub real: Arc<OnceLock<Parts>>,
     /// Gives Services and nodes IPv6 addresses.
     pub ipv6: bool,
+    /// Lets the API server reach ports of the controller's pods.
+    pub pod_network: bool,
     /// Leaves the permissions of the controller to the user's `helm install`.
     pub without_rights: bool,
     /// Changes the description of EC2.
@@ -71,6 +74,7 @@ pub struct Environment {
     zonal_shift: bool,
     service_cidr: &'static str,
     ports: Ports,
+    pod_network: Option<PodNetwork>,
     _network: Network,
 }
 
@@ -91,6 +95,10 @@ impl Environment {
         let network = Network::take()?;
         let eks = Arc::new(Eks::start(CLUSTER, REGION).await?);
         let mut options = eks.with_webhook(Options::full("demo"));
+        let pod_network = setup.pod_network.then(|| PodNetwork::start(network.number())).transpose()?;
+        if let Some(pods) = &pod_network {
+            options = pods.with_proxy(options);
+        }
         if setup.ipv6 {
             let ranges = format!("--service-cluster-ip-range={CONTROL_PLANE_CIDR},{IPV6_SERVICE_CIDR}");
             options = options.with_flag(Component::ApiServer, &ranges);
@@ -131,6 +139,7 @@ impl Environment {
             zonal_shift: false,
             service_cidr: if setup.ipv6 { IPV6_SERVICE_CIDR } else { SERVICE_CIDR },
             ports,
+            pod_network,
             _network: network,
         })
     }
@@ -189,8 +198,12 @@ impl Environment {
             ("INTERRUPTION_QUEUE", self.queue.as_str()),
             ("LOG_LEVEL", "debug"),
         ];
-        let (client, folder) = (self.client.clone(), self.folder().to_owned());
-        self.controller_pods = Some(ControllerPods::start(client, folder, &variables, self.make_command()).await?);
+        let place = PodPlace {
+            folder: self.folder().to_owned(),
+            addresses: self.pod_network.as_ref().map(PodNetwork::addresses),
+        };
+        let pods = ControllerPods::start(self.client.clone(), place, &variables, self.make_command()).await?;
+        self.controller_pods = Some(pods);
         Ok(())
     }
 

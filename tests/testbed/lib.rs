@@ -22,6 +22,7 @@ pub mod measure;
 pub mod network;
 pub mod observer;
 pub mod pki;
+pub mod pod_network;
 pub mod process;
 
 mod apply;

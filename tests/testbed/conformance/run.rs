@@ -193,7 +193,8 @@ async fn run_in_own_cluster(suite: &Suite, program: &Program, plan: &Plan, file:
 /// Starts a cluster with a controller and the CNI's DaemonSet and settings.
 async fn start(suite: &Suite, karpenter: Option<PathBuf>) -> Result<Environment> {
     let (describe, ipv6) = (Some(account::description(suite)), suite.package == "ipv6");
-    let mut environment = Environment::start_with(Setup { describe, ipv6, ..Setup::default() }).await?;
+    let mut environment =
+        Environment::start_with(Setup { describe, ipv6, pod_network: true, ..Setup::default() }).await?;
     if ipv6 {
         environment.apply_value(ipv6_cluster_dns()).await?;
     }
