@@ -17,11 +17,11 @@ pub const LEAD: SignedDuration = SignedDuration::from_mins(30);
 const AT_ONCE: SignedDuration = SignedDuration::from_mins(2);
 
 /// Reports whether the controller must act at `now` on maintenance that starts at `starts`. Without a start it may be any
-/// moment.
+/// moment, and no agent has it in its list.
 #[must_use]
 pub fn is_due<'n>(starts: Option<Timestamp>, nodes: impl IntoIterator<Item = &'n Node>, now: Timestamp) -> bool {
-    let near = starts.is_none_or(|starts| starts.duration_since(now) <= LEAD);
-    near && !is_handled_by_agent(nodes, now)
+    let Some(starts) = starts else { return true };
+    starts.duration_since(now) <= LEAD && !is_handled_by_agent(nodes, now)
 }
 
 /// Reports whether the agent of a node acts on maintenance: the agent is live and its metadata answers.
@@ -69,7 +69,7 @@ mod tests {
             ("start unknown", None, vec![&silent], true),
             ("no node yet", Some(NOW + 60), vec![], true),
             ("live agent", Some(NOW + 60), vec![&live], false),
-            ("live agent, start unknown", None, vec![&live], false),
+            ("live agent, start unknown", None, vec![&live], true),
         ];
         for (name, starts, nodes, due) in rows {
             assert_eq!(is_due(starts.map(at), nodes, at(NOW)), due, "{name}");

@@ -381,10 +381,12 @@ mod tests {
         drop(index.apply(node(&heartbeat).as_ref().clone(), at(0), true));
         let id = index.claims.values().next().unwrap().instance_id().unwrap().to_owned();
         for checks_statuses in [true, false] {
-            for message in [change(&id, 120), change(&id, 1_000_000), message(NoticeKind::ScheduledChange, &[&id])] {
-                let context = MessageContext { now: at(60), checks_statuses };
+            let context = MessageContext { now: at(60), checks_statuses };
+            for message in [change(&id, 120), change(&id, 1_000_000)] {
                 assert_eq!(decide(&message, &index, context), MessageDecision::default(), "{message:?}");
             }
+            let unknown = decide(&message(NoticeKind::ScheduledChange, &[&id]), &index, context);
+            assert_eq!(unknown, given_up(NoticeKind::ScheduledChange, None), "no agent has a change without a start");
         }
     }
 
