@@ -39,7 +39,9 @@ pub struct Hardware {
     pub vcpus: u32,
     /// Memory that EC2 lists, in bytes; the kernel reports less (see [`Hardware::visible_memory`]).
     pub memory_bytes: u64,
-    /// Size of the root volume, in bytes.
+    /// Memory that the kernel reserves for huge pages of 2 MiB, in bytes.
+    pub huge_page_bytes: u64,
+    /// Size of the disk for pods, in bytes.
     pub disk_bytes: u64,
     /// Devices by resource name, which kubelet reports once their plugin runs.
     pub devices: BTreeMap<String, u32>,

@@ -26,7 +26,6 @@ use crate::pki::Credentials;
 mod agent;
 mod facts;
 mod image;
-mod kernel_panic;
 mod machine;
 pub mod own_network;
 mod programs;
@@ -35,6 +34,7 @@ mod stock;
 mod systemctl;
 #[cfg(test)]
 mod tests;
+mod user_scripts;
 
 pub use machine::{Machine, Phase};
 pub use programs::{Programs, find_program};

@@ -125,15 +125,20 @@ pub fn status(settings: &Settings, hardware: &Hardware, conditions: Vec<Value>) 
     }))
 }
 
+/// Resource name of huge pages.
+const HUGE_PAGES: &str = "hugepages-2Mi";
+
 /// Returns the capacity, in millicores for CPU and whole units for the other resources.
 fn capacity(settings: &Settings, hardware: &Hardware) -> BTreeMap<&'static str, i64> {
     let units = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-    BTreeMap::from([
+    let huge_pages = (hardware.huge_page_bytes > 0).then(|| (HUGE_PAGES, units(hardware.huge_page_bytes)));
+    let resources = [
         (quantity::CPU, i64::from(hardware.vcpus) * 1000),
         (quantity::MEMORY, units(hardware.visible_memory())),
         (quantity::EPHEMERAL_STORAGE, units(hardware.disk_bytes)),
         (quantity::PODS, units(most_pods(settings, hardware))),
-    ])
+    ];
+    resources.into_iter().chain(huge_pages).collect()
 }
 
 /// Returns the most pods of the node; a limit per processor may lower it.
@@ -146,7 +151,8 @@ fn most_pods(settings: &Settings, hardware: &Hardware) -> u64 {
 
 fn allocatable(settings: &Settings, capacity: &BTreeMap<&'static str, i64>) -> Result<BTreeMap<&'static str, i64>> {
     let left = capacity.iter().map(|(resource, whole)| {
-        let mut taken = 0;
+        // Pods cannot use huge pages as other memory.
+        let mut taken = if *resource == quantity::MEMORY { capacity.get(HUGE_PAGES).copied().unwrap_or(0) } else { 0 };
         for text in settings.reserved.get(*resource).into_iter().flatten() {
             taken += quantity::amount(resource, text).with_context(|| format!("reserved {resource}"))?;
         }

@@ -61,6 +61,7 @@ fn hardware() -> Hardware {
         architecture: "x86_64".to_owned(),
         vcpus: 2,
         memory_bytes: 8 << 30,
+        huge_page_bytes: 0,
         disk_bytes: 20 << 30,
         devices: BTreeMap::new(),
     }

@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cloud::data::region_of_zone;
 use cloud::fake::FakeInstance;
+use machine::nodeconfig::LocalStorageStrategy;
 
 use crate::imds::{Facts, Interruption};
 
@@ -20,6 +21,15 @@ pub fn node_name(machine: &FakeInstance) -> String {
 pub fn user_data(machine: &FakeInstance) -> Vec<u8> {
     let encoded = &machine.template.user_data;
     STANDARD.decode(encoded).unwrap_or_else(|_| encoded.clone().into_bytes())
+}
+
+/// Reports whether the user data combines the instance store disks to one for kubelet and containerd.
+pub fn has_striped_disks(machine: &FakeInstance) -> bool {
+    let data = user_data(machine);
+    let strategy =
+        machine::userdata::parse(&data).ok().and_then(|found| found.config.spec.instance.local_storage.strategy);
+    // Bottlerocket has a command for it.
+    strategy == Some(LocalStorageStrategy::Raid0) || String::from_utf8_lossy(&data).contains("ephemeral-storage")
 }
 
 /// Returns the metadata of an instance.

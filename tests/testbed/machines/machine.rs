@@ -16,9 +16,9 @@ use tokio::net::UnixListener;
 use tokio::sync::{Notify, watch};
 
 use super::agent::{Agent, RUN};
-use super::kernel_panic::time_to_panic;
 use super::own_network::{OwnNetwork, Servers};
 use super::systemctl::{self, Units};
+use super::user_scripts::{huge_pages, time_to_panic};
 use super::{Options, Programs, Signer, facts, image};
 use crate::eks::{Eks, ROLE};
 use crate::imds::{Facts, Imds, Role};
@@ -323,13 +323,16 @@ impl MachineSpec {
 }
 
 fn hardware(kind: Option<&InstanceTypeInfo>, machine: &fake::FakeInstance) -> Hardware {
-    let disk = machine.template.block_devices.first().and_then(|device| device.size_gib).map_or(DISK_GIB, u64::from);
+    let root =
+        machine.template.block_devices.first().and_then(|device| device.size_gib).map_or(DISK_GIB, u64::from) << 30;
+    let store = kind.map_or(0, |kind| kind.local_storage_gb * 1_000_000_000);
     Hardware {
         instance_type: machine.instance.instance_type.clone(),
         architecture: machine.architecture.clone(),
         vcpus: kind.map_or(2, |kind| kind.vcpus),
         memory_bytes: kind.map_or(8192, |kind| kind.memory_mib) << 20,
-        disk_bytes: disk << 30,
+        huge_page_bytes: huge_pages(&facts::user_data(machine)),
+        disk_bytes: if store > 0 && facts::has_striped_disks(machine) { store } else { root },
         devices: kind.map(|kind| devices(kind, machine)).unwrap_or_default(),
     }
 }

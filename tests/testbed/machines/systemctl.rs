@@ -1,4 +1,5 @@
-//! Service manager of a machine, as far as an agent uses it: two units that can be started, stopped and queried.
+//! Service manager of a machine, as far as an agent uses it: two units that can be started, stopped and queried, and
+//! those that prepare disks.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -111,6 +112,8 @@ impl Units {
                 Answer::done()
             }
             ("is-active", "kubelet") => active(self.kubelet.is_some()),
+            // The machine's disks exist only in its description.
+            ("restart", "kerf-local-disks" | "kerf-volumes") => Answer::done(),
             (_, "containerd" | "kubelet") => Answer::new(1, format!("Unknown command verb '{verb}'.\n")),
             _ => Answer::new(5, format!("Unit {unit}.service not found.\n")),
         }

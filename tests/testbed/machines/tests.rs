@@ -287,6 +287,7 @@ async fn units_respond_like_systemctl() -> Result<()> {
         architecture: "x86_64".to_owned(),
         vcpus: 2,
         memory_bytes: 8 << 30,
+        huge_page_bytes: 0,
         disk_bytes: 20 << 30,
         devices: BTreeMap::new(),
     };
@@ -300,7 +301,7 @@ async fn units_respond_like_systemctl() -> Result<()> {
         plugin: None,
     });
     let calls = Mutex::default();
-    let rows: [(&[&str], u8, &str); 10] = [
+    let rows: [(&[&str], u8, &str); 11] = [
         (&["daemon-reload"], 0, ""),
         (&["is-active", "containerd.service"], 3, "inactive"),
         (&["restart", "--no-block", "containerd.service"], 0, ""),
@@ -308,6 +309,7 @@ async fn units_respond_like_systemctl() -> Result<()> {
         (&["is-active", "kubelet.service"], 3, "inactive"),
         (&["restart", "kubelet.service"], 1, "cannot read"),
         (&["stop", "kubelet.service", "containerd.service"], 0, ""),
+        (&["restart", "kerf-local-disks.service"], 0, ""),
         (&["start", "docker.service"], 5, "Unit docker.service not found."),
         (&["explode", "kubelet.service"], 1, "Unknown command verb 'explode'."),
         (&[], 1, "Too few arguments."),
