@@ -148,9 +148,10 @@ impl Audit {
         let (rests, rested) = (app.rests.unwrap_or_default(), started.map_or(i64::MAX, rest));
         self.expect(cause != Cause::Saving || rested >= rests, now, || {
             format!(
-                "pod {pod} is moved again {} s after it started, and rests for {} s",
+                "pod {pod} is moved again {} s after it started, and rests for {} s: {}",
                 rested / SECOND,
-                rests / SECOND
+                rests / SECOND,
+                circumstances(cluster_state, pod)
             )
         });
         if cause == Cause::Saving {
@@ -296,6 +297,19 @@ fn may_ask(pod: &Running, full: Size) -> bool {
         |name, amount: i64| pod.object.requested().ok()??.amount(CONTAINER, name).filter(|known| *known == amount);
     let remembers = own(quantity::CPU, full.cpu).is_some() && own(quantity::MEMORY, full.memory).is_some();
     floor.is_within(pod.asks) && pod.asks.is_within(full) && remembers
+}
+
+/// Returns what the API server shows about the move of a pod: its start, and the stages of its node's end.
+fn circumstances(cluster_state: &ClusterState, pod: &str) -> String {
+    let Some(found) = cluster_state.pods.get(pod) else { return "the pod is gone".to_owned() };
+    let started = found.object.status.start_time.as_ref().map(|at| at.0.to_string());
+    let node = found.node.as_deref().unwrap_or_default();
+    let instance = cluster_state.market.instances.get(node);
+    let claim = instance.and_then(|instance| cluster_state.claims.get(&instance.claim));
+    let reason = claim.and_then(|claim| api::status::find(claim.conditions(), condition::DISRUPTION_REASON));
+    let begun = reason.map(|reason| format!("{} since {}", reason.reason, reason.last_transition_time.0));
+    let deleted = claim.and_then(|claim| claim.metadata.deletion_timestamp.as_ref()).map(|at| at.0.to_string());
+    format!("started {started:?}, node {node}, disrupted {begun:?}, NodeClaim deleted {deleted:?}")
 }
 
 fn name(claim: &NodeClaim) -> String {
