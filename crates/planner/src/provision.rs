@@ -52,6 +52,7 @@ use existing_node::ExistingNodes;
 use fleet::PlannedFleets;
 use new_node::{NewNode, NewNodes};
 use phases::current_domains::place_at_present;
+use phases::even_hosts::open_even_hosts;
 use phases::fill_existing::fill_existing_nodes;
 use phases::finish::trim_launches;
 use phases::join::{fill_slots, join_launch};
@@ -60,6 +61,7 @@ use phases::queue::{place_nominated, take_up};
 use reasons::pool_mismatches;
 use select_best::strategy::{ALWAYS, LoadRule, Strategy};
 use topology::bound_counts::{add_bound_terms, count_bound, find_reachable};
+use topology::host_minimum::pin_hosts;
 use topology::leaving_pods::add_resident;
 use topology::{CountedPods, Counts, Domain, Membership, Spot, Topology};
 
@@ -227,6 +229,7 @@ impl<'a> Solver<'a> {
         demands.iter_mut().for_each(|demand| demand.late = demand.refers_to(&known.joined));
         let mut templates = NodeTemplates::new(pool_template::in_order(snapshot, &dimensions), &mut topology);
         find_reachable(&mut topology, &mut templates, &requirement_sets, known);
+        pin_hosts(&mut topology, known);
         let mut solver = Self {
             existing: ExistingNodes::new(snapshot, &dimensions, &daemons, &topology),
             new_nodes: NewNodes::default(),
@@ -312,8 +315,11 @@ impl<'a> Solver<'a> {
         let mut queue = std::mem::take(&mut self.progress.queue);
         self.progress.fleets = PlannedFleets::default();
         queue.iter().for_each(|run| self.progress.waiting[run.shape] = run.pods.len());
-        if self.progress.strategy.load == LoadRule::Fleet {
+        if matches!(self.progress.strategy.load, LoadRule::Fleet | LoadRule::Even) {
             fill_existing_nodes(self, &mut queue);
+        }
+        if self.progress.strategy.load == LoadRule::Even {
+            open_even_hosts(self, &mut queue);
         }
         loop {
             let before: usize = queue.iter().map(|run| run.pods.len()).sum();

@@ -6,6 +6,7 @@ mod applied;
 mod canonical;
 #[path = "plans/clusters.rs"]
 mod clusters;
+mod even_hosts;
 mod inventory;
 mod packing;
 mod plans;

@@ -13,7 +13,7 @@ use super::phases::finish::present_template;
 use super::topology;
 use super::topology::daemon_counts::{
     add_daemons, admit_daemons, begin_groups, brought_pods, confirm_pods, exceeded_groups, expect_pods, record_limits,
-    withdraw_pods,
+    remember_groups, withdraw_pods,
 };
 use super::topology::{
     CountedPods, Counts, DaemonCounts, Domain, GroupId, HOST, KeyId, Membership, Rule, RuleKind, Spot, Topology,
@@ -218,7 +218,7 @@ impl<'a> DaemonOverhead<'a> {
 /// Determines the DaemonSet pods that every future node brings.
 pub(super) fn begin_daemons(solver: &mut Solver<'_>, strict: bool) {
     if solver.daemons.is_empty() {
-        return;
+        return remember_groups(&mut solver.topology);
     }
     let mut least: BTreeMap<GroupId, u32> = BTreeMap::new();
     for base in 0..solver.capacity.templates.pool_templates.len() {

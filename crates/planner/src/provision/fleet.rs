@@ -79,7 +79,7 @@ pub(super) fn next_planned(
 }
 
 /// Returns the cheapest entry that holds a load of pods by shape, within the limits and with enough types for the first shape.
-fn entry_for(
+pub(super) fn entry_for(
     capacity: &Capacity<'_>,
     demands: &[Demand<'_>],
     option: &NewNodeOption,

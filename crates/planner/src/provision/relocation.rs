@@ -20,6 +20,7 @@ use super::capacity::reservations::Reservations;
 use super::daemon_overhead::DaemonOverhead;
 use super::demand::capacity_split::split_parts;
 use super::phases::finish::{to_launch, trim_launches};
+use super::phases::host_minimum::{rely_on_no_pods, rely_on_present_pods};
 use super::phases::queue::{keep_nominations, queue_key};
 use super::phases::rehearsal::new_domains;
 use super::phases::static_pools::open_replica;
@@ -118,8 +119,11 @@ impl<'a> Relocator<'a> {
             pods.iter().for_each(|pod| solver.outcome.verdicts[*pod] = Some(PodVerdict::Postponed));
         }
         solver.count_residents();
+        rely_on_present_pods(&mut solver);
         keep_nominations(&mut solver, PodKind::Real);
         keep_nominations(&mut solver, PodKind::Buffer);
+        // Trials may take pods from any host.
+        rely_on_no_pods(&mut solver);
         let nodes = solver.existing.list.iter().enumerate();
         let existing_of = nodes.map(|(existing, own)| (own.site as usize, existing)).collect();
         let (watched, watching) = groups_of_plan(&solver.problem, own);

@@ -14,6 +14,7 @@ use crate::{Plan, PodVerdict, Snapshot};
 use super::Solver;
 use super::demand::capacity_split;
 use super::demand::capacity_split::SplitPart;
+use super::phases::even_hosts::has_even_pods;
 use super::phases::fill_existing::fill_existing_only;
 use super::phases::finish::{Score, finish, score};
 use super::phases::rehearsal::new_domains;
@@ -75,6 +76,12 @@ fn best_of(snapshot: &Snapshot, parts: &Arc<[SplitPart]>) -> Plan {
     let more = strategy::more(pods, shapes);
     if !more.is_empty() {
         all.extend(side_by_side(Solver::new(snapshot, parts, &KnownDomains::default()), more));
+    }
+    if strategy::are_few(pods, shapes) {
+        let solver = Solver::new(snapshot, parts, &KnownDomains::default());
+        if has_even_pods(&solver) {
+            all.extend(one_by_one(solver, &strategy::EVEN));
+        }
     }
     all.retain(|solution| solution.left.is_subset(&first));
     all.into_iter().min_by_key(|solution| solution.score).map(|best| best.plan).unwrap_or_default()
@@ -138,19 +145,21 @@ fn solution(begun: Solver<'_>, strategy: Strategy) -> StrategyResult {
 }
 
 /// Returns one solution. Starts again while the plan opens domains that a spread did not count. The same applies while pods
-/// have no place because of DaemonSet pods that earlier pods did not count.
+/// have no place because of DaemonSet pods that earlier pods did not count, and to a plan that relies on a minimum of hosts in
+/// vain. From the second restart on, a plan relies on none, so that the last one is valid.
 fn solved(begun: Solver<'_>, strategy: Strategy) -> Solver<'_> {
     let (snapshot, parts) = (begun.problem.snapshot, Arc::clone(&begun.problem.parts));
     let mut known = KnownDomains::default();
     let mut solver = begun;
     solver.progress.strategy = strategy;
     solver.solve();
-    for _ in 0..MOST_SURPRISES {
+    for restarts in 0..MOST_SURPRISES {
         let before = known.clone();
         known.extend(new_domains(&mut solver));
         if known == before {
             break;
         }
+        known.all_pinned |= restarts > 0;
         solver = Solver::new(snapshot, &parts, &known);
         solver.progress.strategy = strategy;
         solver.solve();

@@ -4,7 +4,7 @@
 //! snapshot's nodes, then the plan's launches. A *group* is a set of pods that some pod's rule counts. Rules follow
 //! kube-scheduler: affinity counts only pods that match all terms. A first pod may start a group only where no such pod exists
 //! at all. Anti-affinity applies in both directions. The minimum of a spread covers the domains that the pod could reach; for
-//! hostnames it is 0, because a new host is always possible.
+//! hostnames it is the number on which the plan relies (`host_minimum`), otherwise 0, because a new host is always possible.
 
 pub(super) mod bound_counts;
 pub(super) mod current_domains;
@@ -12,6 +12,7 @@ pub(super) mod daemon_counts;
 mod domain_rules;
 mod group_store;
 mod groups;
+pub(super) mod host_minimum;
 pub(super) mod leaving_pods;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -303,7 +304,10 @@ impl<'a> Topology<'a> {
             let there = site.map_or(0, |site| group.most(0, site)) + daemons.get(rule.group).most;
             match rule.kind {
                 _ if group.keys[0] != HOST || !rule.own => usize::MAX,
-                RuleKind::Spread { max_skew, .. } => max_skew.saturating_sub(there) as usize,
+                RuleKind::Spread { max_skew, .. } => {
+                    let minimum = group.spread().map_or(0, |spread| spread.domains.host_minimum);
+                    minimum.saturating_add(max_skew).saturating_sub(there) as usize
+                }
                 RuleKind::AntiAffinity | RuleKind::Exclusive => usize::from(there == 0),
                 RuleKind::Affinity => usize::MAX,
             }

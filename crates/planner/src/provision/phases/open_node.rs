@@ -29,7 +29,7 @@ pub(in crate::provision) fn price_alone(solver: &mut Solver<'_>, attempt: Attemp
 /// Returns the maximum additional cost of a launch that a pod joins: the cost of a separate launch, or nothing.
 pub(in crate::provision) fn price_limit(rule: LoadRule, separate: i64) -> i64 {
     match rule {
-        LoadRule::One | LoadRule::Own => separate,
+        LoadRule::One | LoadRule::Own | LoadRule::Even => separate,
         LoadRule::Fit | LoadRule::Fleet => 0,
     }
 }
@@ -44,10 +44,24 @@ pub(in crate::provision) fn open_node(
     let settles = !level.keys.is_empty() || !level.temporary.is_empty() || !solver.daemons.is_empty();
     let option = best_alone(solver, attempt, settles)?;
     let (entry, load) = load_of(solver, &option, attempt, pods);
+    let now = if solver.problem.demands[attempt.shape].levels[attempt.level].single { 1 } else { load[0].1 };
+    let position = open_launch(solver, &option, entry, attempt.shape, &load);
     let demand = &solver.problem.demands[attempt.shape];
-    let level = &demand.levels[attempt.level];
-    let own = load[0].1;
-    let now = if level.single { 1 } else { own };
+    let claim = &mut solver.new_nodes.list[position];
+    pods[..now].iter().for_each(|pod| attach(&mut claim.attached, demand, &solver.problem.snapshot.pods[*pod]));
+    solver.new_nodes.use_slots(position, attempt.shape, now);
+    Some((position, now))
+}
+
+/// Opens a launch of an option that keeps slots for a load of pods by shape, `shape` among them; returns its position.
+pub(in crate::provision) fn open_launch(
+    solver: &mut Solver<'_>,
+    option: &NewNodeOption,
+    entry: usize,
+    shape: usize,
+    load: &[(usize, usize)],
+) -> usize {
+    let demand = &solver.problem.demands[shape];
     let mut used: Amounts = vec![0; demand.requests.len()].into();
     load.iter().for_each(|(shape, count)| add(&mut used, &solver.problem.demands[*shape].requests, *count));
     let pool_template = solver.capacity.templates.get(option.template).pool_template;
@@ -63,22 +77,20 @@ pub(in crate::provision) fn open_node(
         pods: Vec::new(),
         used: used.into_vec(),
         entry,
-        slots: load.iter().map(|(of, count)| (*of, if *of == attempt.shape { own - now } else { *count })).collect(),
+        slots: load.to_vec(),
         ports: demand.shape.ports.clone(),
         attached: Attached::new(),
         held,
         least: 0,
         lowered: option.lowered.clone(),
     };
-    let demand = &solver.problem.demands[attempt.shape];
-    pods[..now].iter().for_each(|pod| attach(&mut claim.attached, demand, &solver.problem.snapshot.pods[*pod]));
     claim.least = solver.capacity.least_types(option.template, demand.load());
-    if let Some(id) = option.reservation {
-        solver.capacity.reservations.draw(&id);
+    if let Some(id) = &option.reservation {
+        solver.capacity.reservations.draw(id);
     }
     let position = solver.new_nodes.add(claim);
     count_daemons(solver, position);
-    Some((position, now))
+    position
 }
 
 /// Returns the entry and the pods by shape that a launch is made for, the given shape first.
@@ -109,7 +121,7 @@ fn load_of(
 
 /// Returns the best launch for one pod. `anew` ignores a cached result although limits and reservations are unchanged: for
 /// pods whose rules depend on pods placed since.
-fn best_alone(solver: &mut Solver<'_>, attempt: Attempt, anew: bool) -> Option<NewNodeOption> {
+pub(in crate::provision) fn best_alone(solver: &mut Solver<'_>, attempt: Attempt, anew: bool) -> Option<NewNodeOption> {
     let generation = solver.capacity.generation();
     let known =
         solver.capacity.single_node_prices.get(&attempt).filter(|known| known.generation == generation && !anew);

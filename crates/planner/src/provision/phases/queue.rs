@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use crate::{PlacementReason, Resources};
 
+use super::host_minimum::rely_on_present_pods;
 use super::static_pools::keep_static_pools;
 use crate::provision::demand::Demand;
 use crate::provision::select_best::strategy::QueueOrder;
@@ -11,6 +12,7 @@ use crate::provision::{Attempt, PodKind, PodPlacement, PodRun, Solver};
 
 pub(in crate::provision) fn place_nominated(solver: &mut Solver<'_>) {
     keep_static_pools(solver);
+    rely_on_present_pods(solver);
     take_up(solver, PodKind::Real);
 }
 

@@ -28,6 +28,8 @@ pub(crate) enum LoadRule {
     Own,
     /// One part of the cheapest fleet for all pending pods.
     Fleet,
+    /// Even shares of pods that are spread over hosts, on the number of hosts that costs least.
+    Even,
 }
 
 /// Strategies for every plan.
@@ -44,6 +46,9 @@ const FEW_PODS: [Strategy; 4] = [
     Strategy { order: QueueOrder::Size, load: LoadRule::Fleet },
 ];
 
+/// Further strategy for plans with few pods, some of which are spread over hosts.
+pub(in crate::provision) const EVEN: [Strategy; 1] = [Strategy { order: QueueOrder::Size, load: LoadRule::Even }];
+
 /// Further strategies for plans with many pods but few shapes.
 const FEW_SHAPES: [Strategy; 1] = [Strategy { order: QueueOrder::Size, load: LoadRule::Fleet }];
 
@@ -56,11 +61,15 @@ const MOST_SHAPES: usize = 120;
 /// a place. Many pods of one shape have only one possible fleet. A few pods of one shape still try all strategies, because
 /// their result must not depend on whether unrelated pods are pending too.
 pub(in crate::provision) fn more(pods: usize, shapes: usize) -> &'static [Strategy] {
-    let few_pods = pods <= MOST_PODS.0 && pods.saturating_mul(shapes) <= MOST_PODS.1;
     match shapes {
         0 => &[],
-        _ if few_pods => &FEW_PODS,
+        _ if are_few(pods, shapes) => &FEW_PODS,
         2..=MOST_SHAPES => &FEW_SHAPES,
         _ => &[],
     }
+}
+
+/// Reports whether a plan has few pods on launches or without a place.
+pub(in crate::provision) fn are_few(pods: usize, shapes: usize) -> bool {
+    pods <= MOST_PODS.0 && pods.saturating_mul(shapes) <= MOST_PODS.1
 }

@@ -23,6 +23,10 @@ pub(crate) struct KnownDomains {
     pub(in crate::provision) joined: BTreeSet<GroupId>,
     /// True if each launch with its DaemonSet pods must satisfy spreads by itself, because all launches together did not.
     pub(in crate::provision) strict: bool,
+    /// Spreads over hosts for which a plan relied on a minimum above 0 in vain.
+    pub(in crate::provision) pinned: BTreeSet<GroupId>,
+    /// True if a plan must not rely on any minimum of hosts.
+    pub(in crate::provision) all_pinned: bool,
 }
 
 impl KnownDomains {
@@ -30,6 +34,8 @@ impl KnownDomains {
         self.domains.extend(more.domains);
         self.joined.extend(more.joined);
         self.strict |= more.strict;
+        self.pinned.extend(more.pinned);
+        self.all_pinned |= more.all_pinned;
     }
 }
 

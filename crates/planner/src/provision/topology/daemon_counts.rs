@@ -225,6 +225,11 @@ pub(in crate::provision) fn begin_groups(topology: &mut Topology<'_>, least: &BT
             spread.domains = SpreadDomains { opened, certain, brought, ..std::mem::take(&mut spread.domains) };
         }
     }
+    remember_groups(topology);
+}
+
+/// Records the groups as they are before the plan's first pod.
+pub(in crate::provision) fn remember_groups(topology: &mut Topology<'_>) {
     topology.beginning = topology.groups.clone();
 }
 

@@ -47,7 +47,7 @@ impl TopologyGroup<'_> {
 
     /// Returns the minimum over the domains that count, with `most` pods in domain `full`: both sides of the skew comparison
     /// must count the same pods. A domain without a node is opened by a node with its DaemonSet pods; a new host is always
-    /// possible.
+    /// possible, unless the plan relies on a minimum for hosts.
     fn emptiest(&self, key: KeyId, min_domains: usize, full: Domain, most: u32) -> u32 {
         let Some(SpreadState { on_site, domains, .. }) = self.spread() else { return 0 };
         let has = |sure: u32, domain: Domain| if domain == full { most } else { sure };
@@ -55,18 +55,16 @@ impl TopologyGroup<'_> {
             return least.iter().map(|(sure, domain)| has(*sure, *domain)).min().unwrap_or(0);
         }
         if domains.certain.as_ref().is_some_and(|certain| certain.len() < min_domains) {
-            return 0;
+            return if key == HOST { domains.host_minimum } else { 0 };
         }
         let there = |domain: &Domain| has(at(&self.tallies[0], *domain), *domain);
         if key == HOST {
             // A host that does not count is no domain; if it counts, all pods on it count.
             let on_it = |site: &Domain| on_site.get(site).copied().unwrap_or(0);
             let there = |site: &Domain| has(at(&self.tallies[0], *site) + on_it(site), *site);
-            return if domains.brought == 0 {
-                0
-            } else {
-                domains.opened.iter().map(there).fold(domains.brought, u32::min)
-            };
+            let least =
+                if domains.brought == 0 { 0 } else { domains.opened.iter().map(there).fold(domains.brought, u32::min) };
+            return least.max(domains.host_minimum);
         }
         if domains.reachable.len() < min_domains {
             return 0;

@@ -62,6 +62,10 @@ pub(super) struct SpreadDomains {
     pub(super) least: Option<Vec<(u32, Domain)>>,
     /// True if launches that the spread may count must fix their domain.
     pub(super) guarded: bool,
+    /// For hosts, the minimum of pods on which the plan relies; see `host_minimum`.
+    pub(super) host_minimum: u32,
+    /// True if the minimum of hosts is 0 for good.
+    pub(super) pinned: bool,
 }
 
 #[derive(Clone)]

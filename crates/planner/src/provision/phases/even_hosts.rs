@@ -1,0 +1,307 @@
+//! Launches for pods that are spread over hosts: the number of hosts with the lowest cost, each with an even share.
+//!
+//! A host that receives its share raises the minimum of the spread, so a few large nodes are as valid as many small ones. The
+//! shares hold pods of every shape that the launches suit, because each further launch without them would lower the minimum.
+//! Where nodes exist whose pods are too few, the spread limits the shares, and the number of hosts grows accordingly.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::host_minimum::{min_domains_of_groups, present_hosts};
+use super::open_node::{best_alone, open_launch};
+use crate::PlacementReason;
+use crate::provision::capacity::NewNodeOption;
+use crate::provision::daemon_overhead::tolerates_daemons;
+use crate::provision::demand::Demand;
+use crate::provision::fleet::entry_for;
+use crate::provision::topology::host_minimum::{HostCounts, host_spreads, pods_on_host, rely_on_minimum};
+use crate::provision::topology::{Counts, GroupId, Rule, RuleKind, Topology};
+use crate::provision::{Attempt, PodPlacement, PodRun, Solver};
+
+/// Pods of one shape, and the number of pods of the shapes before it.
+#[derive(Clone, Copy)]
+struct Share {
+    shape: usize,
+    pods: usize,
+    before: usize,
+}
+
+/// Spread over the hosts of a fleet.
+struct HostSpread {
+    group: GroupId,
+    max_skew: u32,
+    min_domains: usize,
+    /// True if the launches certainly count.
+    is_sure: bool,
+    /// Shapes whose pods count.
+    counted: BTreeSet<usize>,
+    /// Hosts that exist already, and the most pods on one of them that received some from this plan.
+    present: HostCounts,
+    highest: u32,
+}
+
+/// Equal hosts: pods by shape, and the number of such hosts.
+type HostLoad = (Vec<(usize, usize)>, usize);
+
+/// Hosts with even shares, and the minimum of each spread on which they rely.
+struct EvenHosts {
+    loads: Vec<HostLoad>,
+    minimums: Vec<(GroupId, u32)>,
+}
+
+/// Reports whether some pending pods are spread over hosts, and only so.
+pub(in crate::provision) fn has_even_pods(solver: &Solver<'_>) -> bool {
+    let pending = solver.problem.snapshot.pods.iter().enumerate().filter(|(_, pod)| pod.nominated.is_none());
+    let shapes: BTreeSet<usize> = pending.map(|(pod, _)| solver.problem.demand_of[pod]).collect();
+    shapes.into_iter().any(|shape| is_even(&solver.problem.demands[shape], &solver.topology))
+}
+
+/// Opens the hosts with the lowest cost for each set of pods that share them, and removes the placed pods from the queue.
+pub(in crate::provision) fn open_even_hosts(solver: &mut Solver<'_>, queue: &mut Vec<PodRun>) {
+    let mut tried: BTreeSet<usize> = BTreeSet::new();
+    loop {
+        let is_anchor = |run: &&PodRun| {
+            !tried.contains(&run.shape) && is_even(&solver.problem.demands[run.shape], &solver.topology)
+        };
+        let Some(anchor) = queue.iter().find(is_anchor).map(|run| run.shape) else { return };
+        tried.insert(anchor);
+        open_hosts_for(solver, queue, anchor);
+        queue.retain(|run| !run.pods.is_empty());
+    }
+}
+
+fn open_hosts_for(solver: &mut Solver<'_>, queue: &mut [PodRun], anchor: usize) {
+    let Some(option) = best_alone(solver, Attempt { shape: anchor, level: 0 }, true) else { return };
+    if option.reservation.is_some() {
+        return;
+    }
+    let shares = shares(solver, queue, anchor, &option);
+    let spreads = spreads(solver, &shares, &option);
+    let Some(hosts) = cheapest(solver, &option, &shares, &spreads) else { return };
+    for (group, minimum) in hosts.minimums {
+        rely_on_minimum(&mut solver.topology, group, minimum);
+    }
+    for (load, times) in hosts.loads {
+        for _ in 0..times {
+            if !open_host(solver, queue, &option, &load) {
+                return;
+            }
+        }
+    }
+}
+
+/// Opens one host and places its pods; reports whether the limits allow it.
+fn open_host(solver: &mut Solver<'_>, queue: &mut [PodRun], option: &NewNodeOption, load: &[(usize, usize)]) -> bool {
+    let Some(entry) = entry_for(&solver.capacity, &solver.problem.demands, option, load) else { return false };
+    let position = open_launch(solver, option, entry, load[0].0, load);
+    let mut why = PlacementReason::Opened;
+    for (shape, count) in load {
+        let Some(run) = queue.iter_mut().find(|run| run.shape == *shape) else { continue };
+        let pods: Vec<usize> = run.pods.drain(..*count).collect();
+        solver.new_nodes.use_slots(position, *shape, *count);
+        solver.record(Attempt { shape: *shape, level: 0 }, PodPlacement::New(position), &pods, why);
+        why = PlacementReason::Joined;
+    }
+    true
+}
+
+/// Reports whether only spreads over hosts, which count the pod itself, decide where a pod may run, apart from its size.
+fn is_even(demand: &Demand<'_>, topology: &Topology<'_>) -> bool {
+    let groups: BTreeSet<GroupId> = host_spreads(topology).collect();
+    let rules = &demand.levels[0].rules;
+    let even = |rule: &Rule| rule.own && matches!(rule.kind, RuleKind::Spread { .. }) && groups.contains(&rule.group);
+    !rules.is_empty() && rules.iter().all(even) && is_sized(demand)
+}
+
+/// Reports whether no volume, port, anti-affinity or domain other than the host matters for a pod.
+fn is_sized(demand: &Demand<'_>) -> bool {
+    let level = &demand.levels[0];
+    let is_free = demand.holds.is_empty() && demand.excluded_by.is_empty() && level.keys.is_empty();
+    !demand.late && is_free && !level.single && demand.shape.ports.is_empty() && demand.attachments.is_empty()
+}
+
+/// Returns the pods that share the hosts: those of the anchor first, then all others that the launches suit as they are.
+fn shares(solver: &mut Solver<'_>, queue: &[PodRun], anchor: usize, option: &NewNodeOption) -> Vec<Share> {
+    let template = solver.capacity.templates.get(option.template);
+    let bounded = solver.capacity.headroom.is_bounded(template.pool_template);
+    let priority = solver.problem.demands[anchor].shape.priority;
+    let mut shares: Vec<Share> = Vec::new();
+    let others = queue.iter().filter(|run| run.shape != anchor);
+    for run in queue.iter().filter(|run| run.shape == anchor).chain(others) {
+        let equal = !bounded || solver.problem.demands[run.shape].shape.priority == priority;
+        if run.shape == anchor || (equal && joins(solver, run.shape, option)) {
+            let before = shares.last().map_or(0, |last| last.before + last.pods);
+            shares.push(Share { shape: run.shape, pods: run.pods.len(), before });
+        }
+    }
+    shares
+}
+
+/// Reports whether pods of a shape may share the hosts of others.
+fn joins(solver: &mut Solver<'_>, shape: usize, option: &NewNodeOption) -> bool {
+    let (template, attempt) = (option.template, Attempt { shape, level: 0 });
+    let demand = &solver.problem.demands[shape];
+    let is_simple = demand.levels[0].rules.is_empty() && is_sized(demand) || is_even(demand, &solver.topology);
+    let templates = &solver.capacity.templates;
+    is_simple
+        && !solver.is_paused(template, shape)
+        && templates.suits_as_it_is(template, demand.levels[0].class, &solver.problem.requirement_sets)
+        && templates.holding(template, 0, demand.load()).next().is_some()
+        && tolerates_daemons(solver, template, attempt)
+}
+
+/// Returns the spreads of the shares' pods.
+fn spreads(solver: &Solver<'_>, shares: &[Share], option: &NewNodeOption) -> Vec<HostSpread> {
+    let mut skews: BTreeMap<GroupId, u32> = BTreeMap::new();
+    for share in shares {
+        for rule in &solver.problem.demands[share.shape].levels[0].rules {
+            if let RuleKind::Spread { max_skew, .. } = rule.kind {
+                skews.entry(rule.group).and_modify(|least| *least = max_skew.min(*least)).or_insert(max_skew);
+            }
+        }
+    }
+    let min_domains = min_domains_of_groups(solver);
+    let spread = |(group, max_skew): (GroupId, u32)| HostSpread {
+        group,
+        max_skew,
+        min_domains: min_domains.get(&group).copied().unwrap_or(1),
+        is_sure: counts(solver, group, option) == Counts::Surely,
+        counted: shapes_of(solver, shares, group),
+        present: present_hosts(solver, group, &BTreeMap::new()),
+        highest: highest(solver, group),
+    };
+    skews.into_iter().filter(|(group, _)| counts(solver, *group, option) != Counts::Never).map(spread).collect()
+}
+
+fn shapes_of(solver: &Solver<'_>, shares: &[Share], group: GroupId) -> BTreeSet<usize> {
+    let counts = |shape: &usize| solver.problem.demands[*shape].counts.contains(&group);
+    shares.iter().map(|share| share.shape).filter(counts).collect()
+}
+
+/// Returns whether a spread counts the launches of an option.
+fn counts(solver: &Solver<'_>, group: GroupId, option: &NewNodeOption) -> Counts {
+    solver.topology.spread_group(group).map_or(Counts::Never, |spread| {
+        solver.capacity.templates.counts(option.template, group, spread, &solver.problem.requirement_sets)
+    })
+}
+
+/// Returns the most pods of a spread on a host that received some of them from this plan.
+fn highest(solver: &Solver<'_>, group: GroupId) -> u32 {
+    let counted = |pod: &&usize| solver.problem.demand(**pod).counts.contains(&group);
+    let sites: BTreeSet<_> = solver
+        .outcome
+        .order
+        .iter()
+        .filter(counted)
+        .filter_map(|pod| solver.spot_of(solver.place_of(*pod)?).site)
+        .collect();
+    sites.into_iter().map(|site| pods_on_host(&solver.topology, group, site)).max().unwrap_or(0)
+}
+
+/// Returns the hosts with the lowest cost, the fewest among equals: at least two for several pods of a spread.
+fn cheapest(
+    solver: &mut Solver<'_>,
+    option: &NewNodeOption,
+    shares: &[Share],
+    spreads: &[HostSpread],
+) -> Option<EvenHosts> {
+    let pods = |spread: &HostSpread| -> usize {
+        shares.iter().filter(|share| spread.counted.contains(&share.shape)).map(|share| share.pods).sum()
+    };
+    let most = spreads.iter().map(pods).max()?;
+    let mut best: Option<(i64, EvenHosts)> = None;
+    for hosts in 1..=most {
+        solver.progress.steps += shares.len() as u64;
+        let loads = even_loads(shares, hosts);
+        let minimums: Option<Vec<(GroupId, u32)>> =
+            spreads.iter().map(|spread| Some((spread.group, spread.minimum(&loads, hosts, pods(spread))?))).collect();
+        let Some(minimums) = minimums else { continue };
+        let Some(cost) = cost(solver, option, &loads) else { continue };
+        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+            best = Some((cost, EvenHosts { loads, minimums }));
+        }
+    }
+    best.map(|(_, hosts)| hosts)
+}
+
+/// Returns the cost of hosts; `None` if no instance type holds one of the loads.
+fn cost(solver: &Solver<'_>, option: &NewNodeOption, loads: &[HostLoad]) -> Option<i64> {
+    let entries = &solver.capacity.templates.get(option.template).entries;
+    let each = |(load, times): &HostLoad| {
+        let entry = entry_for(&solver.capacity, &solver.problem.demands, option, load)?;
+        Some(entries[entry].cost.saturating_mul(i64::try_from(*times).unwrap_or(i64::MAX)))
+    };
+    loads.iter().map(each).try_fold(0_i64, |sum, cost| Some(sum.saturating_add(cost?)))
+}
+
+/// Returns the pods on each of so many hosts. Pods are dealt in turns, so that neither the pods of one shape nor the pods of
+/// successive shapes differ by more than one between two hosts.
+fn even_loads(shares: &[Share], hosts: usize) -> Vec<HostLoad> {
+    let ends = shares.iter().flat_map(|share| [share.before % hosts, (share.before + share.pods) % hosts]);
+    let mut bounds: Vec<usize> = ends.chain([0, hosts]).collect();
+    bounds.sort_unstable();
+    bounds.dedup();
+    let load = |host: usize| {
+        let dealt = |share: &Share| {
+            let turn = (host + hosts - share.before % hosts) % hosts;
+            (share.shape, share.pods / hosts + usize::from(turn < share.pods % hosts))
+        };
+        shares.iter().map(dealt).filter(|(_, count)| *count > 0).collect()
+    };
+    bounds.windows(2).map(|bounds| (load(bounds[0]), bounds[1] - bounds[0])).collect()
+}
+
+impl HostSpread {
+    /// Returns the minimum of pods on every host, with so many new hosts; `None` if the hosts violate the spread. `pods` is the
+    /// number of pods to place.
+    fn minimum(&self, loads: &[HostLoad], hosts: usize, pods: usize) -> Option<u32> {
+        let on_host = |(load, _): &HostLoad| -> u32 {
+            let own = load.iter().filter(|(shape, _)| self.counted.contains(shape));
+            own.map(|(_, count)| u32::try_from(*count).unwrap_or(u32::MAX)).fold(0, u32::saturating_add)
+        };
+        let (least, most) = (loads.iter().map(on_host).min()?, loads.iter().map(on_host).max()?);
+        let least = self.present.least.map_or(least, |present| present.min(least));
+        let certain = self.present.sure + if self.is_sure { hosts } else { 0 };
+        let minimum = if certain < self.min_domains { 0 } else { least };
+        let is_spread = self.present.occupied + hosts.min(pods) >= pods.min(2);
+        let highest = most.max(self.highest);
+        (is_spread && highest <= minimum.saturating_add(self.max_skew)).then_some(minimum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dealt(pods: &[usize], hosts: usize) -> Vec<HostLoad> {
+        let mut before = 0;
+        let mut shares = Vec::new();
+        for (shape, pods) in pods.iter().copied().enumerate() {
+            shares.push(Share { shape, pods, before });
+            before += pods;
+        }
+        even_loads(&shares, hosts)
+    }
+
+    #[test]
+    fn even_loads_differ_by_one_pod() {
+        assert_eq!(dealt(&[20], 3), [(vec![(0, 7)], 2), (vec![(0, 6)], 1)]);
+        assert_eq!(dealt(&[6], 3), [(vec![(0, 2)], 3)]);
+    }
+
+    #[test]
+    fn even_loads_continue_with_the_next_shape() {
+        for hosts in 1..12 {
+            for pods in [[1, 5, 7], [4, 4, 4], [11, 1, 2], [3, 0, 8]] {
+                let loads = dealt(&pods, hosts);
+                assert_eq!(loads.iter().map(|(_, times)| times).sum::<usize>(), hosts);
+                let totals: Vec<usize> = loads.iter().map(|(load, _)| load.iter().map(|it| it.1).sum()).collect();
+                assert!(totals.iter().max().unwrap_or(&0) - totals.iter().min().unwrap_or(&0) <= 1, "{loads:?}");
+                for (shape, pods) in pods.into_iter().enumerate() {
+                    let on = |load: &[(usize, usize)]| load.iter().find(|it| it.0 == shape).map_or(0, |it| it.1);
+                    let placed: usize = loads.iter().map(|(load, times)| on(load) * times).sum();
+                    assert_eq!(placed, pods, "{loads:?}");
+                }
+            }
+        }
+    }
+}
