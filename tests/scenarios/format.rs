@@ -136,6 +136,8 @@ impl Reader {
         let number = || value.trim().parse::<usize>().map_err(|_| format!("{name} wants a number"));
         match (name, value.trim()) {
             ("preferences", "ignored") => policy.preferences = PreferencePolicy::Ignore,
+            ("preference-premium", "unlimited") => policy.preference_premium = None,
+            ("preference-premium", _) => policy.preference_premium = u32::try_from(number()?).ok(),
             ("min-values", "best-effort") => policy.min_values = MinValuesPolicy::BestEffort,
             ("max-instance-types", _) => policy.max_instance_types = number()?,
             ("max-steps", _) => policy.max_steps = number()? as u64,

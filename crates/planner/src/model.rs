@@ -81,6 +81,9 @@ pub struct Policy {
     pub well_known: BTreeSet<String>,
     /// Treatment of preferences.
     pub preferences: PreferencePolicy,
+    /// Maximum premium for pods that prefer separate hosts, in percent of the cost of a fleet where they share hosts evenly;
+    /// `None` is unlimited.
+    pub preference_premium: Option<u32>,
     /// Treatment of `minValues` that cannot be satisfied.
     pub min_values: MinValuesPolicy,
     /// Minimum number of types of a launch that allows spot, where its pods' requirements permit: fewer types mean more
@@ -117,6 +120,7 @@ impl Default for Policy {
             max_instance_types: 600,
             well_known: BTreeSet::new(),
             preferences: PreferencePolicy::Respect,
+            preference_premium: Some(10),
             min_values: MinValuesPolicy::Strict,
             least_spot_types: 15,
             spot_to_spot: false,

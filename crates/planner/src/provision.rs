@@ -315,10 +315,11 @@ impl<'a> Solver<'a> {
         let mut queue = std::mem::take(&mut self.progress.queue);
         self.progress.fleets = PlannedFleets::default();
         queue.iter().for_each(|run| self.progress.waiting[run.shape] = run.pods.len());
-        if matches!(self.progress.strategy.load, LoadRule::Fleet | LoadRule::Even) {
+        let load = self.progress.strategy.load;
+        if matches!(load, LoadRule::Fleet | LoadRule::Even | LoadRule::Shared) {
             fill_existing_nodes(self, &mut queue);
         }
-        if self.progress.strategy.load == LoadRule::Even {
+        if matches!(load, LoadRule::Even | LoadRule::Shared) {
             open_even_hosts(self, &mut queue);
         }
         loop {

@@ -19,7 +19,7 @@ use super::phases::fill_existing::fill_existing_only;
 use super::phases::finish::{Score, finish, score};
 use super::phases::rehearsal::new_domains;
 use super::topology::KnownDomains;
-use strategy::Strategy;
+use strategy::{LoadRule, Strategy};
 
 /// Maximum number of restarts of a plan after facts that it did not foresee.
 const MOST_SURPRISES: usize = 4;
@@ -77,14 +77,34 @@ fn best_of(snapshot: &Snapshot, parts: &Arc<[SplitPart]>) -> Plan {
     if !more.is_empty() {
         all.extend(side_by_side(Solver::new(snapshot, parts, &KnownDomains::default()), more));
     }
-    if strategy::are_few(pods, shapes) {
-        let solver = Solver::new(snapshot, parts, &KnownDomains::default());
-        if has_even_pods(&solver) {
-            all.extend(one_by_one(solver, &strategy::EVEN));
-        }
+    let is_for = |rule: LoadRule| strategy::are_few(pods, shapes) && needs_even_hosts(snapshot, parts, rule);
+    if is_for(LoadRule::Even) {
+        all.push(solution(Solver::new(snapshot, parts, &KnownDomains::default()), strategy::EVEN));
     }
     all.retain(|solution| solution.left.is_subset(&first));
-    all.into_iter().min_by_key(|solution| solution.score).map(|best| best.plan).unwrap_or_default()
+    let best = all.into_iter().min_by_key(|solution| solution.score);
+    let premium = snapshot.policy.preference_premium.filter(|_| is_for(LoadRule::Shared));
+    let shared = premium.and_then(|premium| {
+        let shared = solution(Solver::new(snapshot, parts, &KnownDomains::default()), strategy::SHARED);
+        let exceeds = best.as_ref().is_some_and(|best| exceeds_premium(best.score, shared.score, premium));
+        (exceeds && shared.left.is_subset(&first)).then_some(shared)
+    });
+    shared.or(best).map(|best| best.plan).unwrap_or_default()
+}
+
+/// Reports whether a solution costs more than this premium, in percent, above one that places as many pods.
+fn exceeds_premium(score: Score, shared: Score, premium: u32) -> bool {
+    let (cost, limit) = (i128::from(score.1) * 100, i128::from(shared.1) * (100 + i128::from(premium)));
+    shared.0 <= score.0 && cost > limit
+}
+
+/// Reports whether a strategy for even hosts suits some pending pods.
+fn needs_even_hosts(snapshot: &Snapshot, parts: &Arc<[SplitPart]>, rule: LoadRule) -> bool {
+    let concerned = snapshot.shapes.iter().any(|shape| match rule {
+        LoadRule::Shared => !shape.prefers_apart.is_empty(),
+        _ => !shape.spread.is_empty(),
+    });
+    concerned && has_even_pods(&Solver::new(snapshot, parts, &KnownDomains::default()), rule)
 }
 
 /// Common first part of the strategies that every plan uses.

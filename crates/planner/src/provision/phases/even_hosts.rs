@@ -3,24 +3,30 @@
 //! A host that receives its share raises the minimum of the spread, so a few large nodes are as valid as many small ones. The
 //! shares hold pods of every shape that the launches suit, because each further launch without them would lower the minimum.
 //! Where nodes exist whose pods are too few, the spread limits the shares, and the number of hosts grows accordingly.
+//!
+//! Pods that prefer separate hosts share them in the same way, where separate hosts cost more than the premium allows: on at
+//! least two hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::host_minimum::{min_domains_of_groups, present_hosts};
 use super::open_node::{best_alone, open_launch};
-use crate::PlacementReason;
 use crate::provision::capacity::NewNodeOption;
 use crate::provision::daemon_overhead::tolerates_daemons;
 use crate::provision::demand::Demand;
 use crate::provision::fleet::entry_for;
+use crate::provision::select_best::strategy::LoadRule;
 use crate::provision::topology::host_minimum::{HostCounts, host_spreads, pods_on_host, rely_on_minimum};
 use crate::provision::topology::{Counts, GroupId, Rule, RuleKind, Topology};
 use crate::provision::{Attempt, PodPlacement, PodRun, Solver};
+use crate::{PlacementReason, label};
 
 /// Pods of one shape, and the number of pods of the shapes before it.
 #[derive(Clone, Copy)]
 struct Share {
     shape: usize,
+    /// Preference level at which the pods may share hosts.
+    level: usize,
     pods: usize,
     before: usize,
 }
@@ -45,14 +51,20 @@ type HostLoad = (Vec<(usize, usize)>, usize);
 /// Hosts with even shares, and the minimum of each spread on which they rely.
 struct EvenHosts {
     loads: Vec<HostLoad>,
+    /// Preference level of each shape.
+    levels: BTreeMap<usize, usize>,
     minimums: Vec<(GroupId, u32)>,
 }
 
-/// Reports whether some pending pods are spread over hosts, and only so.
-pub(in crate::provision) fn has_even_pods(solver: &Solver<'_>) -> bool {
+/// Reports whether a strategy opens even hosts for some pending pods: `Shared` for pods that prefer separate hosts, `Even` for
+/// pods that are spread over hosts.
+pub(in crate::provision) fn has_even_pods(solver: &Solver<'_>, rule: LoadRule) -> bool {
     let pending = solver.problem.snapshot.pods.iter().enumerate().filter(|(_, pod)| pod.nominated.is_none());
     let shapes: BTreeSet<usize> = pending.map(|(pod, _)| solver.problem.demand_of[pod]).collect();
-    shapes.into_iter().any(|shape| is_even(&solver.problem.demands[shape], &solver.topology))
+    shapes.into_iter().any(|shape| {
+        let level = even_level(&solver.problem.demands[shape], &solver.topology, rule);
+        level.is_some_and(|level| (level > 0) == (rule == LoadRule::Shared))
+    })
 }
 
 /// Opens the hosts with the lowest cost for each set of pods that share them, and removes the placed pods from the queue.
@@ -60,7 +72,8 @@ pub(in crate::provision) fn open_even_hosts(solver: &mut Solver<'_>, queue: &mut
     let mut tried: BTreeSet<usize> = BTreeSet::new();
     loop {
         let is_anchor = |run: &&PodRun| {
-            !tried.contains(&run.shape) && is_even(&solver.problem.demands[run.shape], &solver.topology)
+            let demand = &solver.problem.demands[run.shape];
+            !tried.contains(&run.shape) && even_level(demand, &solver.topology, solver.progress.strategy.load).is_some()
         };
         let Some(anchor) = queue.iter().find(is_anchor).map(|run| run.shape) else { return };
         tried.insert(anchor);
@@ -70,19 +83,21 @@ pub(in crate::provision) fn open_even_hosts(solver: &mut Solver<'_>, queue: &mut
 }
 
 fn open_hosts_for(solver: &mut Solver<'_>, queue: &mut [PodRun], anchor: usize) {
-    let Some(option) = best_alone(solver, Attempt { shape: anchor, level: 0 }, true) else { return };
+    let rule = solver.progress.strategy.load;
+    let level = even_level(&solver.problem.demands[anchor], &solver.topology, rule).unwrap_or(0);
+    let Some(option) = best_alone(solver, Attempt { shape: anchor, level }, true) else { return };
     if option.reservation.is_some() {
         return;
     }
     let shares = shares(solver, queue, anchor, &option);
     let spreads = spreads(solver, &shares, &option);
     let Some(hosts) = cheapest(solver, &option, &shares, &spreads) else { return };
-    for (group, minimum) in hosts.minimums {
-        rely_on_minimum(&mut solver.topology, group, minimum);
+    for (group, minimum) in &hosts.minimums {
+        rely_on_minimum(&mut solver.topology, *group, *minimum);
     }
-    for (load, times) in hosts.loads {
-        for _ in 0..times {
-            if !open_host(solver, queue, &option, &load) {
+    for (load, times) in &hosts.loads {
+        for _ in 0..*times {
+            if !open_host(solver, queue, &option, load, &hosts.levels) {
                 return;
             }
         }
@@ -90,7 +105,13 @@ fn open_hosts_for(solver: &mut Solver<'_>, queue: &mut [PodRun], anchor: usize) 
 }
 
 /// Opens one host and places its pods; reports whether the limits allow it.
-fn open_host(solver: &mut Solver<'_>, queue: &mut [PodRun], option: &NewNodeOption, load: &[(usize, usize)]) -> bool {
+fn open_host(
+    solver: &mut Solver<'_>,
+    queue: &mut [PodRun],
+    option: &NewNodeOption,
+    load: &[(usize, usize)],
+    levels: &BTreeMap<usize, usize>,
+) -> bool {
     let Some(entry) = entry_for(&solver.capacity, &solver.problem.demands, option, load) else { return false };
     let position = open_launch(solver, option, entry, load[0].0, load);
     let mut why = PlacementReason::Opened;
@@ -98,23 +119,42 @@ fn open_host(solver: &mut Solver<'_>, queue: &mut [PodRun], option: &NewNodeOpti
         let Some(run) = queue.iter_mut().find(|run| run.shape == *shape) else { continue };
         let pods: Vec<usize> = run.pods.drain(..*count).collect();
         solver.new_nodes.use_slots(position, *shape, *count);
-        solver.record(Attempt { shape: *shape, level: 0 }, PodPlacement::New(position), &pods, why);
+        let attempt = Attempt { shape: *shape, level: levels.get(shape).copied().unwrap_or(0) };
+        solver.record(attempt, PodPlacement::New(position), &pods, why);
         why = PlacementReason::Joined;
     }
     true
 }
 
+/// Returns the first preference level at which pods of a shape are spread over hosts, or prefer separate hosts; `None` for other
+/// pods. Level 0 has all preferences. Pods that prefer separate hosts have none only where the strategy lets them share hosts.
+fn even_level(demand: &Demand<'_>, topology: &Topology<'_>, rule: LoadRule) -> Option<usize> {
+    if is_even(demand, 0, topology) {
+        return Some(0);
+    }
+    let shape = demand.shape;
+    let separate = |rule: &Rule| rule.own && rule.kind == RuleKind::AntiAffinity;
+    let is_separate = shape.prefers_near.is_empty()
+        && shape.prefers_apart.iter().all(|it| it.term.key == label::HOSTNAME)
+        && demand.levels[0].rules.iter().any(separate);
+    let level = shape.prefers_apart.len();
+    let is_simple = || demand.levels.get(level).is_some_and(|it| it.rules.is_empty() && is_sized(demand, level));
+    let shares =
+        rule == LoadRule::Shared && level > 0 && is_separate && (is_simple() || is_even(demand, level, topology));
+    shares.then_some(level)
+}
+
 /// Reports whether only spreads over hosts, which count the pod itself, decide where a pod may run, apart from its size.
-fn is_even(demand: &Demand<'_>, topology: &Topology<'_>) -> bool {
+fn is_even(demand: &Demand<'_>, level: usize, topology: &Topology<'_>) -> bool {
+    let Some(rules) = demand.levels.get(level).map(|level| &level.rules) else { return false };
     let groups: BTreeSet<GroupId> = host_spreads(topology).collect();
-    let rules = &demand.levels[0].rules;
     let even = |rule: &Rule| rule.own && matches!(rule.kind, RuleKind::Spread { .. }) && groups.contains(&rule.group);
-    !rules.is_empty() && rules.iter().all(even) && is_sized(demand)
+    !rules.is_empty() && rules.iter().all(even) && is_sized(demand, level)
 }
 
 /// Reports whether no volume, port, anti-affinity or domain other than the host matters for a pod.
-fn is_sized(demand: &Demand<'_>) -> bool {
-    let level = &demand.levels[0];
+fn is_sized(demand: &Demand<'_>, level: usize) -> bool {
+    let level = &demand.levels[level];
     let is_free = demand.holds.is_empty() && demand.excluded_by.is_empty() && level.keys.is_empty();
     !demand.late && is_free && !level.single && demand.shape.ports.is_empty() && demand.attachments.is_empty()
 }
@@ -128,23 +168,26 @@ fn shares(solver: &mut Solver<'_>, queue: &[PodRun], anchor: usize, option: &New
     let others = queue.iter().filter(|run| run.shape != anchor);
     for run in queue.iter().filter(|run| run.shape == anchor).chain(others) {
         let equal = !bounded || solver.problem.demands[run.shape].shape.priority == priority;
-        if run.shape == anchor || (equal && joins(solver, run.shape, option)) {
+        let rule = solver.progress.strategy.load;
+        let level = even_level(&solver.problem.demands[run.shape], &solver.topology, rule).unwrap_or(0);
+        if run.shape == anchor || (equal && joins(solver, Attempt { shape: run.shape, level }, option)) {
             let before = shares.last().map_or(0, |last| last.before + last.pods);
-            shares.push(Share { shape: run.shape, pods: run.pods.len(), before });
+            shares.push(Share { shape: run.shape, level, pods: run.pods.len(), before });
         }
     }
     shares
 }
 
 /// Reports whether pods of a shape may share the hosts of others.
-fn joins(solver: &mut Solver<'_>, shape: usize, option: &NewNodeOption) -> bool {
-    let (template, attempt) = (option.template, Attempt { shape, level: 0 });
+fn joins(solver: &mut Solver<'_>, attempt: Attempt, option: &NewNodeOption) -> bool {
+    let (template, Attempt { shape, level }) = (option.template, attempt);
     let demand = &solver.problem.demands[shape];
-    let is_simple = demand.levels[0].rules.is_empty() && is_sized(demand) || is_even(demand, &solver.topology);
+    let is_free = demand.levels[level].rules.is_empty() && is_sized(demand, level);
+    let is_simple = is_free || is_even(demand, level, &solver.topology);
     let templates = &solver.capacity.templates;
     is_simple
         && !solver.is_paused(template, shape)
-        && templates.suits_as_it_is(template, demand.levels[0].class, &solver.problem.requirement_sets)
+        && templates.suits_as_it_is(template, demand.levels[level].class, &solver.problem.requirement_sets)
         && templates.holding(template, 0, demand.load()).next().is_some()
         && tolerates_daemons(solver, template, attempt)
 }
@@ -153,7 +196,7 @@ fn joins(solver: &mut Solver<'_>, shape: usize, option: &NewNodeOption) -> bool 
 fn spreads(solver: &Solver<'_>, shares: &[Share], option: &NewNodeOption) -> Vec<HostSpread> {
     let mut skews: BTreeMap<GroupId, u32> = BTreeMap::new();
     for share in shares {
-        for rule in &solver.problem.demands[share.shape].levels[0].rules {
+        for rule in &solver.problem.demands[share.shape].levels[share.level].rules {
             if let RuleKind::Spread { max_skew, .. } = rule.kind {
                 skews.entry(rule.group).and_modify(|least| *least = max_skew.min(*least)).or_insert(max_skew);
             }
@@ -207,9 +250,10 @@ fn cheapest(
     let pods = |spread: &HostSpread| -> usize {
         shares.iter().filter(|share| spread.counted.contains(&share.shape)).map(|share| share.pods).sum()
     };
-    let most = spreads.iter().map(pods).max()?;
+    let separate = shares.iter().filter(|share| share.level > 0).map(|share| share.pods).max().unwrap_or(0);
+    let most = spreads.iter().map(pods).max().unwrap_or(0).max(separate);
     let mut best: Option<(i64, EvenHosts)> = None;
-    for hosts in 1..=most {
+    for hosts in separate.clamp(1, 2)..=most {
         solver.progress.steps += shares.len() as u64;
         let loads = even_loads(shares, hosts);
         let minimums: Option<Vec<(GroupId, u32)>> =
@@ -217,10 +261,15 @@ fn cheapest(
         let Some(minimums) = minimums else { continue };
         let Some(cost) = cost(solver, option, &loads) else { continue };
         if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-            best = Some((cost, EvenHosts { loads, minimums }));
+            best = Some((cost, EvenHosts { loads, levels: levels(shares, hosts), minimums }));
         }
     }
     best.map(|(_, hosts)| hosts)
+}
+
+/// Returns the preference levels of shapes on so many hosts: pods that need not share them keep their preferences.
+fn levels(shares: &[Share], hosts: usize) -> BTreeMap<usize, usize> {
+    shares.iter().map(|share| (share.shape, if share.pods <= hosts { 0 } else { share.level })).collect()
 }
 
 /// Returns the cost of hosts; `None` if no instance type holds one of the loads.
@@ -276,7 +325,7 @@ mod tests {
         let mut before = 0;
         let mut shares = Vec::new();
         for (shape, pods) in pods.iter().copied().enumerate() {
-            shares.push(Share { shape, pods, before });
+            shares.push(Share { shape, level: 0, pods, before });
             before += pods;
         }
         even_loads(&shares, hosts)

@@ -30,6 +30,8 @@ pub(crate) enum LoadRule {
     Fleet,
     /// Even shares of pods that are spread over hosts, on the number of hosts that costs least.
     Even,
+    /// The same, also for pods that prefer separate hosts: at least two hosts.
+    Shared,
 }
 
 /// Strategies for every plan.
@@ -47,7 +49,10 @@ const FEW_PODS: [Strategy; 4] = [
 ];
 
 /// Further strategy for plans with few pods, some of which are spread over hosts.
-pub(in crate::provision) const EVEN: [Strategy; 1] = [Strategy { order: QueueOrder::Size, load: LoadRule::Even }];
+pub(in crate::provision) const EVEN: Strategy = Strategy { order: QueueOrder::Size, load: LoadRule::Even };
+
+/// Strategy for plans with few pods, some of which prefer separate hosts. Used where separate hosts cost too much more.
+pub(in crate::provision) const SHARED: Strategy = Strategy { order: QueueOrder::Size, load: LoadRule::Shared };
 
 /// Further strategies for plans with many pods but few shapes.
 const FEW_SHAPES: [Strategy; 1] = [Strategy { order: QueueOrder::Size, load: LoadRule::Fleet }];
