@@ -139,6 +139,8 @@ struct Progress {
     fleets: PlannedFleets,
     /// True if pods were placed by the present state of the nodes: a further launch could make their places wrong.
     is_closed: bool,
+    /// True if hosts received their shares in zones, which only the rehearsal verifies.
+    is_dealt: bool,
     steps: u64,
 }
 
@@ -194,6 +196,7 @@ impl Progress {
             waiting: vec![0; shapes],
             fleets: PlannedFleets::default(),
             is_closed: false,
+            is_dealt: false,
             steps: 0,
         }
     }
@@ -315,12 +318,10 @@ impl<'a> Solver<'a> {
         let mut queue = std::mem::take(&mut self.progress.queue);
         self.progress.fleets = PlannedFleets::default();
         queue.iter().for_each(|run| self.progress.waiting[run.shape] = run.pods.len());
-        let load = self.progress.strategy.load;
-        if matches!(load, LoadRule::Fleet | LoadRule::Even | LoadRule::Shared) {
-            fill_existing_nodes(self, &mut queue);
-        }
-        if matches!(load, LoadRule::Even | LoadRule::Shared) {
-            open_even_hosts(self, &mut queue);
+        match self.progress.strategy.load {
+            LoadRule::One | LoadRule::Fit | LoadRule::Own => {}
+            LoadRule::Fleet => fill_existing_nodes(self, &mut queue),
+            LoadRule::Even | LoadRule::Shared => open_even_hosts(self, &mut queue),
         }
         loop {
             let before: usize = queue.iter().map(|run| run.pods.len()).sum();

@@ -44,11 +44,11 @@ fn amounts(cpu: i64, mebibytes: i64, pods: i64) -> Resources {
     Resources::from_iter([(Resources::CPU, cpu), (Resources::MEMORY, memory), (Resources::PODS, pods)])
 }
 
-/// Creates an instance type with the usual overhead of kubelet and system.
-fn instance_type(family: (&str, i64, i64), size: (&str, i64)) -> InstanceType {
+/// Creates an instance type with the usual overhead of kubelet and system, sold in these zones.
+fn instance_type(family: (&str, i64, i64), size: (&str, i64), zones: &[&str]) -> InstanceType {
     let ((family, mebibytes, price), (size, cpus)) = (family, size);
-    let offering = Offering {
-        zone: "a".to_owned(),
+    let offering = |zone: &&str| Offering {
+        zone: (*zone).to_owned(),
         capacity_type: CapacityType::OnDemand,
         price: MicroDollars(price * cpus),
         premium: MicroDollars(0),
@@ -60,14 +60,18 @@ fn instance_type(family: (&str, i64, i64), size: (&str, i64)) -> InstanceType {
         name: format!("{family}.{size}"),
         capacity: amounts(cpus * 1000, cpus * mebibytes, 110),
         allocatable: amounts(cpus * 1000 - 70 - cpus * 3, cpus * mebibytes * 93 / 100 - 400, 110),
-        offerings: vec![offering],
+        offerings: zones.iter().map(offering).collect(),
         ..InstanceType::default()
     }
 }
 
 fn cluster() -> Snapshot {
+    cluster_in(&["a"])
+}
+
+fn cluster_in(zones: &[&str]) -> Snapshot {
     let mut types: Vec<InstanceType> =
-        FAMILIES.iter().flat_map(|family| SIZES.iter().map(|size| instance_type(*family, *size))).collect();
+        FAMILIES.iter().flat_map(|family| SIZES.iter().map(|size| instance_type(*family, *size, zones))).collect();
     types.sort_by(|one, other| one.name.cmp(&other.name));
     let keys = [label::ZONE, label::CAPACITY_TYPE, label::INSTANCE_TYPE];
     Snapshot {
@@ -151,6 +155,11 @@ fn times(requests: &Resources, allocatable: &Resources) -> i64 {
 
 /// Returns the lowest cost of equal hosts, at least two, each with an even share of equal pods.
 fn even_cost(snapshot: &Snapshot, shape: &PodShape, pods: i64) -> i64 {
+    cost_of_hosts(snapshot, shape, pods, 2..=pods)
+}
+
+/// Returns the lowest cost of one of these numbers of hosts.
+fn cost_of_hosts(snapshot: &Snapshot, shape: &PodShape, pods: i64, mut numbers: impl Iterator<Item = i64>) -> i64 {
     let types = &snapshot.catalogues[0].types;
     let cheapest = |load: i64| {
         let holding = types.iter().filter(|kind| times(&shape.requests, &kind.allocatable) >= load);
@@ -162,7 +171,7 @@ fn even_cost(snapshot: &Snapshot, shape: &PodShape, pods: i64) -> i64 {
         let most = if more == 0 { 0 } else { cheapest(pods / hosts + 1)? * more };
         Some(least + most)
     };
-    (2..=pods).filter_map(host_cost).min().unwrap()
+    numbers.by_ref().filter_map(host_cost).min().unwrap()
 }
 
 /// Asserts that the plan is valid and complete and costs at most a tenth more than even hosts do.
@@ -198,6 +207,26 @@ fn soft_spread_over_hosts_uses_few_even_hosts() {
     assert_even(1000, 2048, 20, 1, false);
     assert_even(250, 512, 20, 1, false);
     assert_even(500, 1024, 50, 1, false);
+}
+
+fn over_zones(max_skew: u32) -> Spread {
+    Spread { key: label::ZONE.to_owned(), ..spread("web", max_skew, true) }
+}
+
+#[test]
+fn spread_over_zones_and_hosts_uses_few_even_hosts() {
+    for (pods, host_skew, zone_skew) in [(50, 2, 5), (20, 1, 1), (30, 1, 1)] {
+        let mut snapshot = cluster_in(&["a", "b", "c"]);
+        let web = shape("web", 1000, 2048, vec![spread("web", host_skew, true), over_zones(zone_skew)]);
+        let even = cost_of_hosts(&snapshot, &web, pods, (1..pods / 3).map(|hosts| hosts * 3));
+        add_pods(&mut snapshot, web, usize::try_from(pods).unwrap());
+        let decided = plan(&snapshot);
+        assert_eq!(findings(&snapshot, &decided), Vec::<String>::new());
+        assert_eq!(pending(&decided), 0);
+        assert!(cost(&decided) <= even, "{} for {even}: {:#?}", cost(&decided), decided.launches);
+        let again = plan(&applied::to(&snapshot, &decided));
+        assert!(again.launches.is_empty() && pending(&again) == 0, "{again:#?}");
+    }
 }
 
 fn separate(cpu: i64, mebibytes: i64) -> PodShape {

@@ -4,11 +4,16 @@
 //! shares hold pods of every shape that the launches suit, because each further launch without them would lower the minimum.
 //! Where nodes exist whose pods are too few, the spread limits the shares, and the number of hosts grows accordingly.
 //!
+//! Pods may also be spread over zones: hosts then start in the zone with the fewest pods (`zones`).
+//!
 //! Pods that prefer separate hosts share them in the same way, where separate hosts cost more than the premium allows: on at
 //! least two hosts.
 
+mod zones;
+
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::fill_existing::fill_existing_nodes;
 use super::host_minimum::{min_domains_of_groups, present_hosts};
 use super::open_node::{best_alone, open_launch};
 use crate::provision::capacity::NewNodeOption;
@@ -17,9 +22,10 @@ use crate::provision::demand::Demand;
 use crate::provision::fleet::entry_for;
 use crate::provision::select_best::strategy::LoadRule;
 use crate::provision::topology::host_minimum::{HostCounts, host_spreads, pods_on_host, rely_on_minimum};
-use crate::provision::topology::{Counts, GroupId, Rule, RuleKind, Topology};
+use crate::provision::topology::{Counts, GroupId, HOST, KeyId, Rule, RuleKind, Topology};
 use crate::provision::{Attempt, PodPlacement, PodRun, Solver};
 use crate::{PlacementReason, label};
+use zones::{keeps_zones, zone_spreads};
 
 /// Pods of one shape, and the number of pods of the shapes before it.
 #[derive(Clone, Copy)]
@@ -54,6 +60,8 @@ struct EvenHosts {
     /// Preference level of each shape.
     levels: BTreeMap<usize, usize>,
     minimums: Vec<(GroupId, u32)>,
+    /// True if each host starts in a zone of its own.
+    has_zones: bool,
 }
 
 /// Reports whether a strategy opens even hosts for some pending pods: `Shared` for pods that prefer separate hosts, `Even` for
@@ -67,8 +75,10 @@ pub(in crate::provision) fn has_even_pods(solver: &Solver<'_>, rule: LoadRule) -
     })
 }
 
-/// Opens the hosts with the lowest cost for each set of pods that share them, and removes the placed pods from the queue.
+/// Places pods on existing nodes, then opens the hosts with the lowest cost for each set of pods that share them. Removes the
+/// placed pods from the queue.
 pub(in crate::provision) fn open_even_hosts(solver: &mut Solver<'_>, queue: &mut Vec<PodRun>) {
+    fill_existing_nodes(solver, queue);
     let mut tried: BTreeSet<usize> = BTreeSet::new();
     loop {
         let is_anchor = |run: &&PodRun| {
@@ -85,19 +95,22 @@ pub(in crate::provision) fn open_even_hosts(solver: &mut Solver<'_>, queue: &mut
 fn open_hosts_for(solver: &mut Solver<'_>, queue: &mut [PodRun], anchor: usize) {
     let rule = solver.progress.strategy.load;
     let level = even_level(&solver.problem.demands[anchor], &solver.topology, rule).unwrap_or(0);
-    let Some(option) = best_alone(solver, Attempt { shape: anchor, level }, true) else { return };
+    let first = Attempt { shape: anchor, level };
+    let Some(option) = best_alone(solver, first, true) else { return };
     if option.reservation.is_some() {
         return;
     }
-    let shares = shares(solver, queue, anchor, &option);
-    let spreads = spreads(solver, &shares, &option);
-    let Some(hosts) = cheapest(solver, &option, &shares, &spreads) else { return };
+    let shares = shares(solver, queue, first, &option);
+    let Some(hosts) = cheapest(solver, &option, &shares) else { return };
+    solver.progress.is_dealt |= hosts.has_zones;
     for (group, minimum) in &hosts.minimums {
         rely_on_minimum(&mut solver.topology, *group, *minimum);
     }
     for (load, times) in &hosts.loads {
         for _ in 0..*times {
-            if !open_host(solver, queue, &option, load, &hosts.levels) {
+            let here = if hosts.has_zones { best_alone(solver, first, true) } else { Some(option.clone()) };
+            let Some(here) = here.filter(|here| here.reservation.is_none()) else { return };
+            if !open_host(solver, queue, &here, load, &hosts.levels) {
                 return;
             }
         }
@@ -138,29 +151,40 @@ fn even_level(demand: &Demand<'_>, topology: &Topology<'_>, rule: LoadRule) -> O
         && shape.prefers_apart.iter().all(|it| it.term.key == label::HOSTNAME)
         && demand.levels[0].rules.iter().any(separate);
     let level = shape.prefers_apart.len();
-    let is_simple = || demand.levels.get(level).is_some_and(|it| it.rules.is_empty() && is_sized(demand, level));
+    let is_simple =
+        || demand.levels.get(level).is_some_and(|it| it.rules.is_empty() && is_sized(demand, level, topology));
     let shares =
         rule == LoadRule::Shared && level > 0 && is_separate && (is_simple() || is_even(demand, level, topology));
     shares.then_some(level)
 }
 
-/// Reports whether only spreads over hosts, which count the pod itself, decide where a pod may run, apart from its size.
+/// Reports whether only spreads over hosts and zones, which count the pod itself, decide where a pod may run, apart from its
+/// size.
 fn is_even(demand: &Demand<'_>, level: usize, topology: &Topology<'_>) -> bool {
     let Some(rules) = demand.levels.get(level).map(|level| &level.rules) else { return false };
     let groups: BTreeSet<GroupId> = host_spreads(topology).collect();
-    let even = |rule: &Rule| rule.own && matches!(rule.kind, RuleKind::Spread { .. }) && groups.contains(&rule.group);
-    !rules.is_empty() && rules.iter().all(even) && is_sized(demand, level)
+    let even = |rule: &Rule| rule.own && matches!(rule.kind, RuleKind::Spread { .. });
+    let on_hosts = |rule: &&Rule| topology.spread_key(rule.group) == Some(HOST);
+    let decides = |rule: &Rule| groups.contains(&rule.group);
+    rules.iter().all(even)
+        && rules.iter().any(decides)
+        && rules.iter().filter(on_hosts).all(decides)
+        && is_sized(demand, level, topology)
 }
 
-/// Reports whether no volume, port, anti-affinity or domain other than the host matters for a pod.
-fn is_sized(demand: &Demand<'_>, level: usize) -> bool {
+/// Reports whether no volume, port, anti-affinity or domain of other pods' rules matters for a pod.
+fn is_sized(demand: &Demand<'_>, level: usize, topology: &Topology<'_>) -> bool {
     let level = &demand.levels[level];
-    let is_free = demand.holds.is_empty() && demand.excluded_by.is_empty() && level.keys.is_empty();
-    !demand.late && is_free && !level.single && demand.shape.ports.is_empty() && demand.attachments.is_empty()
+    let keys: Vec<KeyId> = level.rules.iter().filter_map(|rule| topology.spread_key(rule.group)).collect();
+    let is_known = level.keys.len() <= 1 && level.keys.iter().all(|key| keys.contains(key));
+    let is_free = demand.holds.is_empty() && demand.excluded_by.is_empty();
+    !demand.late && is_known && is_free && demand.shape.ports.is_empty() && demand.attachments.is_empty()
 }
 
 /// Returns the pods that share the hosts: those of the anchor first, then all others that the launches suit as they are.
-fn shares(solver: &mut Solver<'_>, queue: &[PodRun], anchor: usize, option: &NewNodeOption) -> Vec<Share> {
+fn shares(solver: &mut Solver<'_>, queue: &[PodRun], first: Attempt, option: &NewNodeOption) -> Vec<Share> {
+    let anchor = first.shape;
+    let keys = solver.problem.demands[anchor].levels[first.level].keys.clone();
     let template = solver.capacity.templates.get(option.template);
     let bounded = solver.capacity.headroom.is_bounded(template.pool_template);
     let priority = solver.problem.demands[anchor].shape.priority;
@@ -170,6 +194,8 @@ fn shares(solver: &mut Solver<'_>, queue: &[PodRun], anchor: usize, option: &New
         let equal = !bounded || solver.problem.demands[run.shape].shape.priority == priority;
         let rule = solver.progress.strategy.load;
         let level = even_level(&solver.problem.demands[run.shape], &solver.topology, rule).unwrap_or(0);
+        let own = &solver.problem.demands[run.shape].levels[level].keys;
+        let equal = equal && (own.is_empty() || *own == keys);
         if run.shape == anchor || (equal && joins(solver, Attempt { shape: run.shape, level }, option)) {
             let before = shares.last().map_or(0, |last| last.before + last.pods);
             shares.push(Share { shape: run.shape, level, pods: run.pods.len(), before });
@@ -182,7 +208,7 @@ fn shares(solver: &mut Solver<'_>, queue: &[PodRun], anchor: usize, option: &New
 fn joins(solver: &mut Solver<'_>, attempt: Attempt, option: &NewNodeOption) -> bool {
     let (template, Attempt { shape, level }) = (option.template, attempt);
     let demand = &solver.problem.demands[shape];
-    let is_free = demand.levels[level].rules.is_empty() && is_sized(demand, level);
+    let is_free = demand.levels[level].rules.is_empty() && is_sized(demand, level, &solver.topology);
     let is_simple = is_free || is_even(demand, level, &solver.topology);
     let templates = &solver.capacity.templates;
     is_simple
@@ -197,7 +223,9 @@ fn spreads(solver: &Solver<'_>, shares: &[Share], option: &NewNodeOption) -> Vec
     let mut skews: BTreeMap<GroupId, u32> = BTreeMap::new();
     for share in shares {
         for rule in &solver.problem.demands[share.shape].levels[share.level].rules {
-            if let RuleKind::Spread { max_skew, .. } = rule.kind {
+            if let RuleKind::Spread { max_skew, .. } = rule.kind
+                && solver.topology.spread_key(rule.group) == Some(HOST)
+            {
                 skews.entry(rule.group).and_modify(|least| *least = max_skew.min(*least)).or_insert(max_skew);
             }
         }
@@ -241,12 +269,8 @@ fn highest(solver: &Solver<'_>, group: GroupId) -> u32 {
 }
 
 /// Returns the hosts with the lowest cost, the fewest among equals: at least two for several pods of a spread.
-fn cheapest(
-    solver: &mut Solver<'_>,
-    option: &NewNodeOption,
-    shares: &[Share],
-    spreads: &[HostSpread],
-) -> Option<EvenHosts> {
+fn cheapest(solver: &mut Solver<'_>, option: &NewNodeOption, shares: &[Share]) -> Option<EvenHosts> {
+    let (spreads, zones) = (spreads(solver, shares, option), zone_spreads(solver, shares));
     let pods = |spread: &HostSpread| -> usize {
         shares.iter().filter(|share| spread.counted.contains(&share.shape)).map(|share| share.pods).sum()
     };
@@ -258,10 +282,11 @@ fn cheapest(
         let loads = even_loads(shares, hosts);
         let minimums: Option<Vec<(GroupId, u32)>> =
             spreads.iter().map(|spread| Some((spread.group, spread.minimum(&loads, hosts, pods(spread))?))).collect();
-        let Some(minimums) = minimums else { continue };
+        let Some(minimums) = minimums.filter(|_| keeps_zones(&zones, &loads)) else { continue };
         let Some(cost) = cost(solver, option, &loads) else { continue };
         if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-            best = Some((cost, EvenHosts { loads, levels: levels(shares, hosts), minimums }));
+            let (levels, has_zones) = (levels(shares, hosts), !zones.is_empty());
+            best = Some((cost, EvenHosts { loads, levels, minimums, has_zones }));
         }
     }
     best.map(|(_, hosts)| hosts)
@@ -299,14 +324,17 @@ fn even_loads(shares: &[Share], hosts: usize) -> Vec<HostLoad> {
     bounds.windows(2).map(|bounds| (load(bounds[0]), bounds[1] - bounds[0])).collect()
 }
 
+/// Returns the number of pods of these shapes in a load.
+fn pods_on(load: &[(usize, usize)], shapes: &BTreeSet<usize>) -> u32 {
+    let own = load.iter().filter(|(shape, _)| shapes.contains(shape));
+    own.map(|(_, count)| u32::try_from(*count).unwrap_or(u32::MAX)).fold(0, u32::saturating_add)
+}
+
 impl HostSpread {
     /// Returns the minimum of pods on every host, with so many new hosts; `None` if the hosts violate the spread. `pods` is the
     /// number of pods to place.
     fn minimum(&self, loads: &[HostLoad], hosts: usize, pods: usize) -> Option<u32> {
-        let on_host = |(load, _): &HostLoad| -> u32 {
-            let own = load.iter().filter(|(shape, _)| self.counted.contains(shape));
-            own.map(|(_, count)| u32::try_from(*count).unwrap_or(u32::MAX)).fold(0, u32::saturating_add)
-        };
+        let on_host = |(load, _): &HostLoad| pods_on(load, &self.counted);
         let (least, most) = (loads.iter().map(on_host).min()?, loads.iter().map(on_host).max()?);
         let least = self.present.least.map_or(least, |present| present.min(least));
         let certain = self.present.sure + if self.is_sure { hosts } else { 0 };

@@ -22,7 +22,7 @@ use crate::provision::{Attempt, PodPlacement, Solver};
 
 /// Reports whether every pod can be bound where it was planned. Discards the counts of the plan.
 pub(in crate::provision) fn rehearse(solver: &mut Solver<'_>) -> bool {
-    let relies = relies_on_hosts(&solver.topology);
+    let relies = relies(solver);
     if solver.daemons.is_empty() && !relies {
         return true;
     }
@@ -48,6 +48,11 @@ pub(in crate::provision) fn rehearse(solver: &mut Solver<'_>) -> bool {
         moving.retain(|pod| !binds(solver, *pod, &launches));
     }
     moving.is_empty()
+}
+
+/// Reports whether the plan relies on an order of binding that is not its own.
+fn relies(solver: &Solver<'_>) -> bool {
+    solver.progress.is_dealt || relies_on_hosts(&solver.topology)
 }
 
 /// Binds pods in any order that their rules allow, pods of CapacityBuffers last, and records this order; reports whether all
@@ -139,7 +144,7 @@ pub(in crate::provision) fn new_domains(solver: &mut Solver<'_>) -> KnownDomains
     let (known, sets) = (&solver.capacity.templates, &solver.problem.requirement_sets);
     let domains = templates.into_iter().flat_map(|it| new_domains_of(&solver.topology, it, known, sets)).collect();
     let complete = solver.outcome.order.len() == solver.problem.snapshot.pods.len();
-    let (relies, pinned) = (relies_on_hosts(&solver.topology), missed_minimums(solver));
+    let (relies, pinned) = (relies(solver), missed_minimums(solver));
     let holds = pinned.is_empty() && rehearse(solver);
     KnownDomains {
         domains,

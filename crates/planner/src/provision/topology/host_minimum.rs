@@ -6,7 +6,7 @@
 use crate::provision::capacity::node_template::{NodeTemplates, TemplateId};
 use crate::provision::demand::requirement_sets::RequirementSets;
 
-use super::{Counts, Domain, GroupId, HOST, KnownDomains, SpreadGroup, Topology, at};
+use super::{Counts, Domain, GroupId, HOST, KeyId, KnownDomains, SpreadGroup, Topology, at};
 
 /// Hosts that a spread counts, or may count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +44,19 @@ impl<'a> Topology<'a> {
     /// Returns the pods that a spread counts, and where; `None` for other groups.
     pub(in crate::provision) fn spread_group(&self, group: GroupId) -> Option<&SpreadGroup<'a>> {
         self.groups[group].spread().map(|spread| &spread.group)
+    }
+
+    /// Returns the key of a spread; `None` for other groups.
+    pub(in crate::provision) fn spread_key(&self, group: GroupId) -> Option<KeyId> {
+        let group = &self.groups[group];
+        group.spread().map(|_| group.keys[0])
+    }
+
+    /// Returns the domains that pods of a spread could reach, with the pods in each.
+    pub(in crate::provision) fn pods_by_domain(&self, group: GroupId) -> Vec<(Domain, u32)> {
+        let group = &self.groups[group];
+        let reachable = group.spread().map_or(&[][..], |spread| &spread.domains.reachable);
+        reachable.iter().map(|domain| (*domain, group.most(0, *domain))).collect()
     }
 }
 
