@@ -236,7 +236,7 @@ fn separate(cpu: i64, mebibytes: i64) -> PodShape {
 }
 
 #[test]
-fn soft_anti_affinity_uses_few_even_hosts_when_separate_ones_cost_more() {
+fn soft_anti_affinity_shares_even_hosts_beyond_the_premium() {
     assert_few_hosts(separate(1000, 2048), 20, 1);
     assert_few_hosts(separate(250, 512), 20, 1);
     assert_few_hosts(separate(500, 1024), 50, 1);
