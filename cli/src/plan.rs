@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use api::objects::Pod;
 use jiff::Timestamp;
-use planner::{MinValuesPolicy, Plan, PreferencePolicy, ValidatedPlan};
+use planner::{MinValuesPolicy, Plan, PreferencePolicy, PreferencePremium, ValidatedPlan};
 use snapshot::{Ignored, Input, Problem, SnapshotResult, UsageError};
 
 use crate::catalogue::{self, CatalogueOptions, CatalogueSet};
@@ -34,6 +34,8 @@ pub struct Conditions {
     pub catalogue: CatalogueOptions,
     /// Policy for preferences of pods.
     pub preferences: PreferencePolicy,
+    /// Maximum premium for the preferences of a workload.
+    pub preference_premium: PreferencePremium,
     /// Policy for `minValues` that cannot be met.
     pub min_values: MinValuesPolicy,
     /// Feature gates.
@@ -49,6 +51,7 @@ impl Conditions {
             seed: 0,
             catalogue: CatalogueOptions { reserved: true, ..CatalogueOptions::default() },
             preferences: PreferencePolicy::default(),
+            preference_premium: PreferencePremium::default(),
             min_values: MinValuesPolicy::default(),
             gates: Gates::default(),
         }
@@ -132,6 +135,7 @@ impl PlanInput {
         let it = &self.objects;
         let settings = snapshot::Settings {
             preferences: conditions.preferences,
+            preference_premium: conditions.preference_premium,
             min_values: conditions.min_values,
             node_repair: conditions.gates.node_repair,
             spot_to_spot: conditions.gates.spot_to_spot,

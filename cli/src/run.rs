@@ -185,6 +185,7 @@ fn conditions(subject: &Subject) -> Conditions {
             reserved: settings.reserved(),
         },
         preferences: settings.preference_policy,
+        preference_premium: settings.preference_premium,
         min_values: settings.min_values_policy,
         gates: settings.gates(),
     }

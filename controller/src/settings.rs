@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use inherited::Inherited;
-use planner::{MinValuesPolicy, PreferencePolicy};
+use planner::{MinValuesPolicy, PreferencePolicy, PreferencePremium};
 
 use crate::metrics::detail::MetricsDetail;
 use crate::provision::batcher::BatchWindow;
@@ -70,6 +70,9 @@ pub struct Args {
     /// Preferences of pods: Respect or Ignore.
     #[arg(long, env = "PREFERENCE_POLICY", default_value = "Respect", value_parser = preferences)]
     preference_policy: PreferencePolicy,
+    /// Premium that a workload may cost because its preferences are honoured: a percentage, 0 or unlimited.
+    #[arg(long, env = "PREFERENCE_PREMIUM", default_value = "10%", value_parser = premium)]
+    preference_premium: PreferencePremium,
     /// Policy for minValues: Strict or BestEffort.
     #[arg(long, env = "MIN_VALUES_POLICY", default_value = "Strict", value_parser = min_values)]
     min_values_policy: MinValuesPolicy,
@@ -209,6 +212,7 @@ impl Args {
         let gates = self.feature_gates.gates();
         let planning = snapshot::Settings {
             preferences: self.preference_policy,
+            preference_premium: self.preference_premium,
             min_values: self.min_values_policy,
             spot_to_spot: gates.spot_to_spot,
             node_repair: gates.node_repair,
@@ -259,6 +263,10 @@ fn preferences(text: &str) -> Result<PreferencePolicy, String> {
         "Ignore" => Ok(PreferencePolicy::Ignore),
         _ => Err(format!("{text:?} is not a valid policy: write Respect or Ignore")),
     }
+}
+
+fn premium(text: &str) -> Result<PreferencePremium, String> {
+    api::price::premium(text).map(PreferencePremium::from).map_err(|error| error.to_string())
 }
 
 fn min_values(text: &str) -> Result<MinValuesPolicy, String> {
@@ -327,7 +335,7 @@ fn log_level(text: &str) -> Result<log::LevelFilter, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Args, Duration, MetricsDetail, MinValuesPolicy, PreferencePolicy, per_mille};
+    use super::{Args, Duration, MetricsDetail, MinValuesPolicy, PreferencePolicy, PreferencePremium, per_mille};
     use clap::Parser;
 
     fn args(more: &[&str]) -> Result<Args, clap::Error> {
@@ -359,6 +367,7 @@ mod tests {
             ("--subnet-refresh-interval=often", "write it like 10s"),
             ("--vm-memory-overhead-percent=7.5", "between 0 and 1"),
             ("--preference-policy=ignore", "write Respect or Ignore"),
+            ("--preference-premium=10", "write a whole percentage"),
             ("--min-values-policy=Loose", "write Strict or BestEffort"),
             ("--feature-gates=NodeOverlays=true", "known are NodeRepair"),
             ("--metrics-detail=full", "write aggregated or karpenter"),
@@ -415,10 +424,12 @@ mod tests {
         let planning = |flags: &[&str]| args(flags).map(|args| args.settings().planning).unwrap_or_default();
         let defaults = planning(&[]);
         assert_eq!((defaults.preferences, defaults.min_values), (PreferencePolicy::Respect, MinValuesPolicy::Strict));
+        assert_eq!(defaults.preference_premium, PreferencePremium::default());
         let closed = !defaults.static_pools && !defaults.node_repair && !defaults.spot_to_spot;
         assert!(closed, "these gates are closed by default");
         let flags = [
             "--preference-policy=Ignore",
+            "--preference-premium=unlimited",
             "--min-values-policy=BestEffort",
             "--feature-gates=StaticCapacity=true,NodeRepair=true,SpotToSpotConsolidation=true",
         ];
@@ -427,6 +438,7 @@ mod tests {
             (settings.preferences, settings.min_values),
             (PreferencePolicy::Ignore, MinValuesPolicy::BestEffort)
         );
+        assert_eq!(settings.preference_premium, PreferencePremium::Unlimited);
         assert!(settings.static_pools && settings.node_repair && settings.spot_to_spot);
     }
 

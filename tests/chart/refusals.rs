@@ -51,6 +51,8 @@ const ROWS: &[(&[&str], &[&str])] = &[
     (&["--set=controller.metrics.port=80800"], &["metrics/port", "maximum"]),
     (&["--set=kerf.image.tags=1"], &["kerf/image", "'tags'"]),
     (&["--set=kerf.nodeUsages.enabled=false"], &["'nodeUsages'"]),
+    (&["--set=kerf.preferencePremium=10"], &["kerf/preferencePremium", "maximum"]),
+    (&["--set=kerf.preferencePremium=much"], &["kerf/preferencePremium", "pattern"]),
     (&["--set=kerf.metricsDetail=full"], &["kerf/metricsDetail", "'aggregated', 'karpenter'"]),
     (&["--set=kerf.monitoring.prometheusRule.costPerHour=0"], &["prometheusRule/costPerHour", "exclusiveMinimum"]),
     (&["--set=kerf.monitoring.boards.enabled=true"], &["kerf/monitoring", "'boards'"]),

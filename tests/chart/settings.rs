@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{CommandFactory, Parser};
 use controller::metrics::detail::MetricsDetail;
 use controller::settings::{Args, Settings};
-use planner::{MinValuesPolicy, PreferencePolicy};
+use planner::{MinValuesPolicy, PreferencePolicy, PreferencePremium};
 use serde_json::Value;
 use testbed::helm::{Helm, Version};
 
@@ -99,8 +99,10 @@ fn chart_enables_zonal_shift_by_value_or_variable() -> Result<()> {
 /// Values 0 and false must also reach the controller where the default is another value.
 #[test]
 fn chart_passes_zero_and_false_to_the_controller() -> Result<()> {
-    let given = ["--set=settings.vmMemoryOverheadPercent=0", "--set=kerf.riskPremium=false"];
+    let given =
+        ["--set=settings.vmMemoryOverheadPercent=0", "--set=kerf.riskPremium=false", "--set=kerf.preferencePremium=0"];
     let found = settings(&environment(&[&super::LEAST[..], &[REGION], &given].concat())?)?;
     ensure!(found.memory_overhead_per_mille == 0 && !found.risk_premium, "{found:?}");
+    ensure!(found.planning.preference_premium == PreferencePremium::Percent(0), "{found:?}");
     Ok(())
 }

@@ -9,7 +9,7 @@
 //! type NAME [xN] capacity AMOUNTS reserved AMOUNTS labels LABELS offerings OFFERINGS performance THOUSANDTHS
 //!           attach-limits DRIVER=N price-step DOLLARS (additional price of each of the N types)
 //! pool NAME weight N requires R [and R] labels L taints T limits AMOUNTS consolidate-after DURATION|never
-//!           budget[-REASON] N replicas N node-fee DOLLARS catalogue CATALOGUE consolidates [balanced]
+//!           budget[-REASON] N replicas N node-fee DOLLARS preference-premium P catalogue CATALOGUE consolidates [balanced]
 //!           replacements one|awaiting CLAIM|failed N DURATION launches-paused-for DURATION (after attempts that failed)
 //!           min-savings THOUSANDTHS DOLLARS warm-up DURATION utilization observed|ignored|packed packing MARGIN FLOOR HOURS
 //! node NAME [xN] of POOL is TYPE at spot@a labels L taints T attach-limits DRIVER=N quiet DURATION age DURATION
@@ -35,7 +35,7 @@
 //! daemon, buffer              as pod: the pod of a DaemonSet, and the virtual pods of a CapacityBuffer
 //! namespace NAME labels L
 //! read-write-once-pod NAMESPACE/NAME    a volume claim with access mode ReadWriteOncePod
-//! preferences ignored         min-values best-effort        max-instance-types N        min-spot-types N
+//! preferences ignored         preference-premium P          min-values best-effort        max-instance-types N        min-spot-types N
 //! spot-to-spot allowed        max-steps N
 //! ```
 //!
@@ -136,8 +136,7 @@ impl Reader {
         let number = || value.trim().parse::<usize>().map_err(|_| format!("{name} wants a number"));
         match (name, value.trim()) {
             ("preferences", "ignored") => policy.preferences = PreferencePolicy::Ignore,
-            ("preference-premium", "unlimited") => policy.preference_premium = None,
-            ("preference-premium", _) => policy.preference_premium = u32::try_from(number()?).ok(),
+            ("preference-premium", premium) => policy.preference_premium = values::premium(premium)?,
             ("min-values", "best-effort") => policy.min_values = MinValuesPolicy::BestEffort,
             ("max-instance-types", _) => policy.max_instance_types = number()?,
             ("max-steps", _) => policy.max_steps = number()? as u64,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use planner::{
-    CapacityType, Effect, MicroDollars, Offering, Operator, Requirement, Reservation, Resources, Taint, Toleration,
-    TolerationOperator, label,
+    CapacityType, Effect, MicroDollars, Offering, Operator, PreferencePremium, Requirement, Reservation, Resources,
+    Taint, Toleration, TolerationOperator, label,
 };
 
 /// Short names of label keys. All but the last are well-known: instance types determine them.
@@ -181,6 +181,14 @@ fn reservation(id: &str, left: &str) -> Result<Reservation, String> {
 pub fn capacity_type(word: &str) -> Result<CapacityType, String> {
     let all = [CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand];
     all.into_iter().find(|it| it.as_str() == word).ok_or_else(|| format!("{word} is not a capacity type"))
+}
+
+/// Parses a premium in percent, or `unlimited`.
+pub fn premium(text: &str) -> Result<PreferencePremium, String> {
+    match text {
+        "unlimited" => Ok(PreferencePremium::Unlimited),
+        _ => text.parse().map(PreferencePremium::Percent).map_err(|_| format!("{text} is not a premium in percent")),
+    }
 }
 
 /// Parses dollars such as `0.031`.

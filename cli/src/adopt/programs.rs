@@ -9,7 +9,7 @@ use super::{is_of, named, text};
 const LEADER_LEASE: &str = "karpenter-leader-election";
 
 /// Variables that the controller reads; a test compares them with its settings.
-const SUPPORTED_VARIABLES: [&str; 46] = [
+const SUPPORTED_VARIABLES: [&str; 47] = [
     "AMI_REFRESH_INTERVAL",
     "AWS_ENDPOINT_URL",
     "AWS_REGION",
@@ -50,6 +50,7 @@ const SUPPORTED_VARIABLES: [&str; 46] = [
     "MIN_VALUES_POLICY",
     "PACKING",
     "PREFERENCE_POLICY",
+    "PREFERENCE_PREMIUM",
     "RESERVED_ENIS",
     "RISK_PREMIUM",
     "SUBNET_REFRESH_INTERVAL",

@@ -1,8 +1,8 @@
-//! Karpenter's settings that a plan depends on, with Karpenter's names: the environment gives the default, a flag takes
+//! Settings of the controller that a plan depends on, with the same names: the environment gives the default, a flag takes
 //! precedence.
 
 use clap::Args;
-use planner::{MinValuesPolicy, PreferencePolicy};
+use planner::{MinValuesPolicy, PreferencePolicy, PreferencePremium};
 
 use crate::plan::{Gate, Gates};
 
@@ -16,6 +16,9 @@ pub struct Settings {
     /// Respect or Ignore for preferences of pods
     #[arg(long, env = "PREFERENCE_POLICY", default_value = "Respect", value_parser = preferences)]
     pub preference_policy: PreferencePolicy,
+    /// Premium that a workload may cost because of its preferences: a percentage, 0 or unlimited
+    #[arg(long, env = "PREFERENCE_PREMIUM", default_value = "10%", value_parser = premium)]
+    pub preference_premium: PreferencePremium,
     /// Strict or BestEffort
     #[arg(long, env = "MIN_VALUES_POLICY", default_value = "Strict", value_parser = min_values)]
     pub min_values_policy: MinValuesPolicy,
@@ -111,6 +114,10 @@ fn preferences(text: &str) -> Result<PreferencePolicy, String> {
         "Ignore" => Ok(PreferencePolicy::Ignore),
         _ => Err("write Respect or Ignore".to_owned()),
     }
+}
+
+fn premium(text: &str) -> Result<PreferencePremium, String> {
+    api::price::premium(text).map(PreferencePremium::from).map_err(|error| error.to_string())
 }
 
 fn min_values(text: &str) -> Result<MinValuesPolicy, String> {

@@ -36,6 +36,7 @@
   (list "SUBNET_REFRESH_INTERVAL" $settings.subnetRefreshInterval)
   (list "FEATURE_GATES" (join "," $gates))
   (list "RISK_PREMIUM" .Values.kerf.riskPremium)
+  (list "PREFERENCE_PREMIUM" .Values.kerf.preferencePremium)
   (list "DEBUG_PORT" .Values.kerf.debugPort)
   (list "MAX_VIEW_AGE" .Values.kerf.maxViewAge)
   (list "PACKING" .Values.kerf.packing.enabled)

@@ -7,6 +7,7 @@ mod node;
 mod offer;
 mod pod;
 mod pool;
+mod premium;
 mod requirements;
 mod resources;
 mod sizing;
@@ -23,6 +24,7 @@ pub use pod::{
 pub use pool::{
     Budgets, ConsolidationPolicy, Disruption, LaunchPause, MinimumSavings, Packing, Pool, ReplacementState, Utilization,
 };
+pub use premium::PreferencePremium;
 pub use requirements::{Operator, Requirement, Requirements, ValueSet};
 pub use resources::Resources;
 pub use sizing::{ContainerSize, NotResizable, PodUtilization, RestoredRequests, Size, Sizing};
@@ -81,9 +83,8 @@ pub struct Policy {
     pub well_known: BTreeSet<String>,
     /// Treatment of preferences.
     pub preferences: PreferencePolicy,
-    /// Maximum premium for pods that prefer separate hosts, in percent of the cost of a fleet where they share hosts evenly;
-    /// `None` is unlimited.
-    pub preference_premium: Option<u32>,
+    /// Maximum premium for the preferences of a workload, in NodePools without their own.
+    pub preference_premium: PreferencePremium,
     /// Treatment of `minValues` that cannot be satisfied.
     pub min_values: MinValuesPolicy,
     /// Minimum number of types of a launch that allows spot, where its pods' requirements permit: fewer types mean more
@@ -120,7 +121,7 @@ impl Default for Policy {
             max_instance_types: 600,
             well_known: BTreeSet::new(),
             preferences: PreferencePolicy::Respect,
-            preference_premium: Some(10),
+            preference_premium: PreferencePremium::default(),
             min_values: MinValuesPolicy::Strict,
             least_spot_types: 15,
             spot_to_spot: false,

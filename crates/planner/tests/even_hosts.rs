@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use planner::{
     BoundPod, CapacityType, Catalogue, InstanceType, MicroDollars, Millis, Node, Offering, Operator, Plan, Pod,
-    PodPreference, PodShape, PodTerm, PodVerdict, Policy, Pool, Requirement, Resources, Selector, Snapshot, Spread,
-    check, label, plan,
+    PodPreference, PodShape, PodTerm, PodVerdict, Policy, Pool, PreferencePremium, Requirement, Resources, Selector,
+    Snapshot, Spread, check, label, plan,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -247,7 +247,7 @@ fn preference_premium_decides_between_separate_and_shared_hosts() {
     let mut snapshot = cluster();
     add_pods(&mut snapshot, separate(700, 1000), 4);
     let mut hosts = |premium: Option<u32>| {
-        snapshot.policy.preference_premium = premium;
+        snapshot.policy.preference_premium = premium.into();
         let decided = plan(&snapshot);
         assert_eq!(findings(&snapshot, &decided), Vec::<String>::new());
         (decided.launches.len(), cost(&decided))
@@ -261,7 +261,7 @@ fn preference_premium_decides_between_separate_and_shared_hosts() {
 #[test]
 fn soft_anti_affinity_keeps_two_hosts_for_two_pods() {
     let mut snapshot = cluster();
-    snapshot.policy.preference_premium = Some(0);
+    snapshot.policy.preference_premium = PreferencePremium::Percent(0);
     add_pods(&mut snapshot, separate(100, 128), 2);
     let decided = plan(&snapshot);
     assert_eq!(decided.launches.len(), 2, "{:#?}", decided.launches);

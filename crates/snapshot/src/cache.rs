@@ -214,7 +214,7 @@ fn policy(input: &Input<'_>) -> Policy {
         max_instance_types: settings.max_instance_types,
         well_known: well_known(input),
         preferences: settings.preferences,
-        preference_premium: Policy::default().preference_premium,
+        preference_premium: settings.preference_premium,
         min_values: settings.min_values,
         least_spot_types: settings.least_spot_types,
         spot_to_spot: settings.spot_to_spot,

@@ -12,7 +12,7 @@ use api::objects::{
 use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use planner::{Catalogue, MinValuesPolicy, Policy, PreferencePolicy};
+use planner::{Catalogue, MinValuesPolicy, Policy, PreferencePolicy, PreferencePremium};
 
 pub use delays::{Delays, FailedReplacements};
 
@@ -96,6 +96,8 @@ pub struct Settings {
     pub max_instance_types: usize,
     /// Treatment of preferences (`PREFERENCE_POLICY`).
     pub preferences: PreferencePolicy,
+    /// Maximum premium for the preferences of a workload (`PREFERENCE_PREMIUM`).
+    pub preference_premium: PreferencePremium,
     /// Treatment of `minValues` that cannot be met (`MIN_VALUES_POLICY`).
     pub min_values: MinValuesPolicy,
     /// Minimum number of instance types in a launch that allows spot, if the pods' requirements allow so many.
@@ -119,6 +121,7 @@ impl Default for Settings {
             max_steps: policy.max_steps,
             max_instance_types: policy.max_instance_types,
             preferences: policy.preferences,
+            preference_premium: policy.preference_premium,
             min_values: policy.min_values,
             least_spot_types: policy.least_spot_types,
             spot_to_spot: policy.spot_to_spot,

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use api::{NodePool, condition, label, nodepool, status};
 use planner::{
-    ConsolidationPolicy, Disruption, Leaving, MicroDollars, MinimumSavings, Packing, Pool, Resources, Utilization,
+    ConsolidationPolicy, Disruption, Leaving, MicroDollars, MinimumSavings, Packing, Pool, PreferencePremium,
+    Resources, Utilization,
 };
 
 use crate::catalogues::Catalogues;
@@ -93,6 +94,7 @@ fn translate_one(
         replacements: open.state(&name, input.delays.replacements.get(&name), input.now),
         paused_until: input.delays.static_pools.get(&name).map(|until| millis(*until)),
         node_fee: node_fee(pool, &name, problems),
+        preference_premium: preference_premium(pool, &name, problems),
         name,
     })
 }
@@ -103,6 +105,14 @@ fn node_fee(pool: &NodePool, name: &str, problems: &mut Vec<Problem>) -> MicroDo
         0
     });
     MicroDollars(fee)
+}
+
+fn preference_premium(pool: &NodePool, name: &str, problems: &mut Vec<Problem>) -> Option<PreferencePremium> {
+    let premium = pool.preference_premium().unwrap_or_else(|error| {
+        problems.push(Problem::PreferencePremium { pool: name.to_owned(), error });
+        None
+    });
+    premium.map(PreferencePremium::from)
 }
 
 /// Returns the labels of every node of the NodePool.

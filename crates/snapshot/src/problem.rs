@@ -154,6 +154,14 @@ pub enum Problem {
         /// Error of the annotation.
         error: api::price::InvalidPrice,
     },
+    /// A premium for preferences is invalid, and that of the settings applies.
+    #[error("NodePool {pool}: annotation kerf.sh/preference-premium is ignored: {error}")]
+    PreferencePremium {
+        /// Name of the NodePool.
+        pool: String,
+        /// Error of the annotation.
+        error: api::price::InvalidPremium,
+    },
     /// An annotation for the split of a pod's workload cannot be parsed and is ignored.
     #[error("Pod {pod}{}: {error}; the annotation is ignored until then", and_others(*.others))]
     Mix {
@@ -302,6 +310,7 @@ impl Problem {
             | Self::Disruption { pool, .. }
             | Self::ConsolidateAfter { pool, .. }
             | Self::NodeFee { pool, .. }
+            | Self::PreferencePremium { pool, .. }
             | Self::PerformanceFactors { pool, .. } => ("NodePool", pool),
             Self::Quantity { kind, name, .. } | Self::Ineffective { kind, name, .. } => (*kind, name),
             Self::Daemon { name, .. } => ("DaemonSet", name),
@@ -343,6 +352,7 @@ impl Problem {
             | Self::Resize { .. }
             | Self::Surge { .. }
             | Self::NodeFee { .. }
+            | Self::PreferencePremium { .. }
             | Self::PerformanceFactors { .. } => reason::INVALID_ANNOTATION,
             Self::Quantity { .. } | Self::BoundPod { .. } | Self::Daemon { .. } | Self::Claim { .. } => {
                 reason::INVALID_FIELD

@@ -64,6 +64,7 @@ pub fn pool(statement: &Statement, catalogue: usize) -> Result<Pool, String> {
             .transpose()?
             .map(|it| Millis(NOW + it)),
         node_fee: statement.word("node-fee").map(values::dollars).transpose()?.unwrap_or_default(),
+        preference_premium: statement.word("preference-premium").map(values::premium).transpose()?,
     })
 }
 

@@ -52,6 +52,7 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
                 "budget",
                 "replicas",
                 "node-fee",
+                "preference-premium",
                 "catalogue",
                 "consolidates",
                 "min-savings",

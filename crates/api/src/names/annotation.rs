@@ -80,6 +80,8 @@ pub const PERFORMANCE_FACTORS: &str = "kerf.sh/performance-factors";
 /// Annotation of a NodePool: launches and replacements that failed, and nodes that no pod could use, as JSON. The controller writes
 /// it, so that delays and pauses survive a restart.
 pub const FAILED_ATTEMPTS: &str = "kerf.sh/failed-attempts";
+/// Annotation of a NodePool: what preferences of pods on its nodes may cost, such as `10%`; see [`crate::price::premium`].
+pub const PREFERENCE_PREMIUM: &str = "kerf.sh/preference-premium";
 /// Annotation of a NodePool: time zone for the schedules of its budgets, such as `Europe/Berlin`. Absent: UTC.
 pub const BUDGET_TIMEZONE: &str = "kerf.sh/budget-timezone";
 /// Annotation of a NodePool: minimum savings of a consolidation relative to the cost of its nodes, such as `2.5%`.

@@ -22,7 +22,7 @@ use super::status::{Condition, Conditioned};
 use super::taint::Taint;
 use crate::names::{annotation, condition, label};
 use crate::units::duration::DurationText;
-use crate::units::price::{InvalidPrice, micro_dollars};
+use crate::units::price::{InvalidPremium, InvalidPrice, micro_dollars, premium};
 use crate::units::quantity::Quantity;
 
 /// Constraints for the nodes of a NodePool, and rules for their disruption.
@@ -294,6 +294,15 @@ impl NodePool {
     /// Returns an error if the annotation is not a price.
     pub fn node_fee(&self) -> Result<i64, InvalidPrice> {
         self.annotation(annotation::NODE_FEE).map_or(Ok(0), micro_dollars)
+    }
+
+    /// Returns the premium for preferences in percent (annotation `kerf.sh/preference-premium`); `None` if absent. The inner
+    /// `None` is an unlimited premium.
+    ///
+    /// # Errors
+    /// Returns an error if the annotation is not a premium.
+    pub fn preference_premium(&self) -> Result<Option<Option<u32>>, InvalidPremium> {
+        self.annotation(annotation::PREFERENCE_PREMIUM).map(premium).transpose()
     }
 
     /// Returns the performance factors of the NodePool (annotation `kerf.sh/performance-factors`); empty if absent.

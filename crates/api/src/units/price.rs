@@ -5,6 +5,8 @@ const MICRO_DIGITS: u32 = 6;
 /// Decimal digits of a thousandth.
 const MILLI_DIGITS: u32 = 3;
 const MILLION: i128 = 1_000_000;
+/// Highest premium in percent.
+const MOST_PERCENT: u32 = 1000;
 
 /// Error for a text that is not an amount of money.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +42,14 @@ pub struct InvalidFactor {
     "{text:?} is not a share: write a percentage from 0% to 100% with at most one digit behind the point, such as 2.5%"
 )]
 pub struct InvalidShare {
+    /// Text as received.
+    pub text: String,
+}
+
+/// Error for a text that is not a premium.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a premium: write a whole percentage up to 1000% such as 10%, or 0, or unlimited")]
+pub struct InvalidPremium {
     /// Text as received.
     pub text: String,
 }
@@ -113,6 +123,21 @@ pub fn share(text: &str) -> Result<u32, InvalidShare> {
         text.strip_suffix('%').filter(|percent| percent.split_once('.').is_none_or(|(_, tail)| tail.len() <= 1));
     let read = percent.and_then(|percent| decimal(percent, 1)).filter(|share| (0..=1000).contains(share));
     read.and_then(|share| u32::try_from(share).ok()).ok_or_else(|| InvalidShare { text: text.to_owned() })
+}
+
+/// Converts a premium into percent: `10%` is 10, and `unlimited` is `None`.
+///
+/// # Errors
+/// Returns an error if the text is none of a whole percentage up to 1000, `0` and `unlimited`.
+pub fn premium(text: &str) -> Result<Option<u32>, InvalidPremium> {
+    match text {
+        "unlimited" => return Ok(None),
+        "0" => return Ok(Some(0)),
+        _ => {}
+    }
+    let whole = text.strip_suffix('%').filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()));
+    let percent = whole.and_then(|digits| digits.parse().ok()).filter(|percent| *percent <= MOST_PERCENT);
+    percent.map(Some).ok_or_else(|| InvalidPremium { text: text.to_owned() })
 }
 
 /// Returns an unsigned decimal times ten to the power of `digits`, rounded to the nearest.
@@ -239,5 +264,27 @@ mod tests {
         for (text, expected) in rows {
             assert_eq!(share(text).ok(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn premium_reads_whole_percentages_and_unlimited() {
+        let rows = [
+            ("10%", Some(Some(10))),
+            ("0%", Some(Some(0))),
+            ("0", Some(Some(0))),
+            ("1000%", Some(Some(1000))),
+            ("unlimited", Some(None)),
+            ("1001%", None),
+            ("10", None),
+            ("+5%", None),
+            ("2.5%", None),
+            ("%", None),
+            ("Unlimited", None),
+            ("", None),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(premium(text).ok(), expected, "{text}");
+        }
+        assert!(premium("much").unwrap_err().to_string().contains("\"much\" is not a premium"));
     }
 }

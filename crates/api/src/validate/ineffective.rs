@@ -63,7 +63,7 @@ const DOMAIN: &str = "kerf.sh/";
 const BEHIND: &str = "kerf.sh0";
 
 /// Our annotations, with the owners on which they are read. A test compares the keys with those of [`annotation`].
-const ANNOTATIONS: [(&str, &[KeyOwner]); 37] = {
+const ANNOTATIONS: [(&str, &[KeyOwner]); 38] = {
     use KeyOwner::{Claim, Class, Node, Overlay, Pod, Pool, PoolTemplate};
     [
         (annotation::ADOPTED_AT, &[Claim]),
@@ -89,6 +89,7 @@ const ANNOTATIONS: [(&str, &[KeyOwner]); 37] = {
         (annotation::PACK_MIN_HISTORY, &[Pool]),
         (annotation::PERFORMANCE, &[Overlay]),
         (annotation::PERFORMANCE_FACTORS, &[Pool]),
+        (annotation::PREFERENCE_PREMIUM, &[Pool]),
         (annotation::REBALANCE, &[Claim, Node, PoolTemplate]),
         (annotation::REBOOT_TIMEOUT, &[Class]),
         (annotation::REPLACED_BY, &[Claim]),

@@ -136,6 +136,11 @@ fn node_pool_validation_checks_kerf_annotations() {
     let rows = [
         (json!({ "kerf.sh/node-fee": "0.01", "kerf.sh/performance-factors": "family=m8g:1.25" }), ""),
         (json!({ "kerf.sh/node-fee": "free" }), "annotation \"kerf.sh/node-fee\": \"free\" is not a price"),
+        (json!({ "kerf.sh/preference-premium": "unlimited" }), ""),
+        (
+            json!({ "kerf.sh/preference-premium": "10" }),
+            "annotation \"kerf.sh/preference-premium\": \"10\" is not a premium: write a whole percentage",
+        ),
         (json!({ "kerf.sh/performance-factors": "m8g:2" }), "\"m8g:2\" is not LABEL=VALUE:FACTOR"),
         (json!({ "kerf.sh/performance-factors": "family=m8g:x" }), "in \"family=m8g:x\": \"x\" is not a factor"),
     ];

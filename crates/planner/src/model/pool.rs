@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{MicroDollars, Millis, Requirement, Resources, Taint};
+use super::{MicroDollars, Millis, PreferencePremium, Requirement, Resources, Taint};
 
 /// NodePool that may be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +35,9 @@ pub struct Pool {
     pub running: u32,
     /// Cost of each node beside its price, per hour: agents and licences.
     pub node_fee: MicroDollars,
+    /// Maximum premium for preferences of pods on the NodePool's nodes, in place of the policy's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preference_premium: Option<PreferencePremium>,
     /// Permission to launch replacements in the NodePool.
     pub replacements: ReplacementState,
     /// Time until which missing nodes of a static NodePool are not launched, because earlier launches failed.

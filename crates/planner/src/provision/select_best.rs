@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread;
 
-use crate::{Plan, PodVerdict, Snapshot};
+use crate::{Plan, PodVerdict, PreferencePremium, Snapshot};
 
 use super::Solver;
 use super::demand::capacity_split;
@@ -83,7 +83,10 @@ fn best_of(snapshot: &Snapshot, parts: &Arc<[SplitPart]>) -> Plan {
     }
     all.retain(|solution| solution.left.is_subset(&first));
     let best = all.into_iter().min_by_key(|solution| solution.score);
-    let premium = snapshot.policy.preference_premium.filter(|_| is_for(LoadRule::Shared));
+    let premium = match snapshot.policy.preference_premium {
+        PreferencePremium::Percent(premium) => Some(premium).filter(|_| is_for(LoadRule::Shared)),
+        PreferencePremium::Unlimited => None,
+    };
     let shared = premium.and_then(|premium| {
         let shared = solution(Solver::new(snapshot, parts, &KnownDomains::default()), strategy::SHARED);
         let exceeds = best.as_ref().is_some_and(|best| exceeds_premium(best.score, shared.score, premium));

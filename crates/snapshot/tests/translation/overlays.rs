@@ -1,6 +1,6 @@
 //! Tests of the effect of overlays, factors, fees and in-flight NodeClaims on the catalogue.
 
-use planner::{CapacityType, InstanceType, MicroDollars, Resources};
+use planner::{CapacityType, InstanceType, MicroDollars, PreferencePremium, Resources};
 use serde_json::{Value, json};
 use snapshot::{OverlayError, Problem, SnapshotResult};
 
@@ -164,6 +164,23 @@ fn overlay_error_names_the_invalid_field() {
         assert!(trouble.to_string().contains(expected), "{spec}: {trouble}");
         assert_eq!(built.snapshot.catalogues.len(), 1);
     }
+}
+
+#[test]
+fn preference_premium_of_a_pool_overrides_the_setting() {
+    let annotated = |name: &str, premium: &str| {
+        let mut pool = pool(name, json!({}));
+        pool["metadata"]["annotations"] = json!({"kerf.sh/preference-premium": premium});
+        pool
+    };
+    let pools = vec![pool("a", json!({})), annotated("b", "25%"), annotated("c", "unlimited"), annotated("d", "25")];
+    let built = Cluster { pools, ..Cluster::default() }.build();
+    let found: Vec<Option<PreferencePremium>> = built.snapshot.pools.iter().map(|it| it.preference_premium).collect();
+    assert_eq!(found, [None, Some(PreferencePremium::Percent(25)), Some(PreferencePremium::Unlimited), None]);
+    let texts: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
+    let expected = "NodePool d: annotation kerf.sh/preference-premium is ignored: \"25\" is not a premium: \
+                    write a whole percentage up to 1000% such as 10%, or 0, or unlimited";
+    assert_eq!(texts, [expected]);
 }
 
 #[test]
