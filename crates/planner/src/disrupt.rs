@@ -60,8 +60,8 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
         return add_commands(snapshot, plan);
     };
     add_commands(&bound, &mut disrupting);
-    let (pods, order) = (std::mem::take(&mut plan.report.pods), std::mem::take(&mut plan.report.order));
-    *plan = Plan { report: Report { pods, order, ..disrupting.report }, ..disrupting };
+    let Report { pods, order, preferences, .. } = std::mem::take(&mut plan.report);
+    *plan = Plan { report: Report { pods, order, preferences, ..disrupting.report }, ..disrupting };
 }
 
 fn add_commands(snapshot: &Snapshot, plan: &mut Plan) {

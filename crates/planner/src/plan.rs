@@ -4,6 +4,7 @@ mod commands;
 mod display;
 mod nodes;
 mod partial;
+mod preferences;
 mod resizes;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use commands::{Balance, CommandCause, CommandReason, Destination, DisruptedNode, PlannedCommand, Relocation};
 pub use display::last_attempts;
 pub use nodes::{NodeVerdict, Overload};
+pub use preferences::PreferenceDecision;
 pub use resizes::{ContainerResize, NotResized, NotResizedReason, Resize, ResizeReason};
 
 use crate::model::{CapacityType, MicroDollars, Requirement, Resources};
@@ -112,6 +114,9 @@ pub struct Report {
     /// node and name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unpacked: Vec<NotResized>,
+    /// Decisions about workloads whose pods prefer separate hosts, where these hosts have a price.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preferences: Vec<PreferenceDecision>,
     /// Positions of all placed pods, on nodes or launches, in an order in which kube-scheduler could bind them.
     pub order: Vec<usize>,
     /// Number of steps of the search.

@@ -31,6 +31,7 @@ mod relocation;
 mod select_best;
 mod topology;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub(crate) use relocation::{Obstacle, RelocationOutcome, Relocator, STRATEGIES};
@@ -130,6 +131,8 @@ struct Problem<'a> {
 #[derive(Clone)]
 struct Progress {
     strategy: Strategy,
+    /// Shapes that keep separate hosts where the strategy lets pods share hosts that prefer separate ones.
+    separate: Arc<BTreeSet<usize>>,
     /// Kind of pods that the plan places now; `None` before it starts.
     kind: Option<PodKind>,
     /// Pending pods of this kind, in placement order.
@@ -191,6 +194,7 @@ impl Progress {
     fn new(shapes: usize) -> Self {
         Self {
             strategy: ALWAYS[0],
+            separate: Arc::default(),
             kind: None,
             queue: Vec::new(),
             waiting: vec![0; shapes],

@@ -2,6 +2,9 @@
 //! order in which the nodes start.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
+#[path = "even_hosts/premium.rs"]
+mod premium;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -173,7 +173,8 @@ fn fleet_pods(solver: &mut Solver<'_>, template: TemplateId, attempt: Attempt, b
     fleet_pods
 }
 
-fn total_requests(PodShape { requests, .. }: &PodShape, pods: usize) -> i64 {
+/// Returns the CPU and memory requests of pods in one unit: 1 CPU and 4 GiB count about the same.
+pub(super) fn total_requests(PodShape { requests, .. }: &PodShape, pods: usize) -> i64 {
     let count = i64::try_from(pods).unwrap_or(i64::MAX);
     (requests.get(Resources::CPU) + (requests.get(Resources::MEMORY) >> 22)).saturating_mul(count)
 }

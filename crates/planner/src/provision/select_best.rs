@@ -3,23 +3,24 @@
 //! Two threads compute the solutions, each solution on one of them; the result does not depend on the threads. A pod with a
 //! place in the first solution keeps one in the result: no pod becomes unschedulable so that another finds a place.
 
+mod premium;
 pub(super) mod strategy;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread;
 
-use crate::{Plan, PodVerdict, PreferencePremium, Snapshot};
+use crate::{Plan, PodVerdict, Snapshot};
 
 use super::Solver;
 use super::demand::capacity_split;
 use super::demand::capacity_split::SplitPart;
 use super::phases::even_hosts::has_even_pods;
 use super::phases::fill_existing::fill_existing_only;
-use super::phases::finish::{Score, finish, score};
+use super::phases::finish::{Score, costs, finish, score};
 use super::phases::rehearsal::new_domains;
 use super::topology::KnownDomains;
-use strategy::{LoadRule, Strategy};
+use strategy::Strategy;
 
 /// Maximum number of restarts of a plan after facts that it did not foresee.
 const MOST_SURPRISES: usize = 4;
@@ -28,8 +29,11 @@ const MOST_SURPRISES: usize = 4;
 const MOST_EXCHANGES: usize = 4;
 
 /// Plan with its score.
+#[derive(Clone)]
 struct StrategyResult {
     score: Score,
+    /// Cost of each launch.
+    costs: Vec<i64>,
     plan: Plan,
     /// Pods without a place.
     left: BTreeSet<usize>,
@@ -77,37 +81,28 @@ fn best_of(snapshot: &Snapshot, parts: &Arc<[SplitPart]>) -> Plan {
     if !more.is_empty() {
         all.extend(side_by_side(Solver::new(snapshot, parts, &KnownDomains::default()), more));
     }
-    let is_for = |rule: LoadRule| strategy::are_few(pods, shapes) && needs_even_hosts(snapshot, parts, rule);
-    if is_for(LoadRule::Even) {
+    if strategy::are_few(pods, shapes) && needs_even_hosts(snapshot, parts) {
         all.push(solution(Solver::new(snapshot, parts, &KnownDomains::default()), strategy::EVEN));
     }
     all.retain(|solution| solution.left.is_subset(&first));
     let best = all.into_iter().min_by_key(|solution| solution.score);
-    let premium = match snapshot.policy.preference_premium {
-        PreferencePremium::Percent(premium) => Some(premium).filter(|_| is_for(LoadRule::Shared)),
-        PreferencePremium::Unlimited => None,
-    };
-    let shared = premium.and_then(|premium| {
-        let shared = solution(Solver::new(snapshot, parts, &KnownDomains::default()), strategy::SHARED);
-        let exceeds = best.as_ref().is_some_and(|best| exceeds_premium(best.score, shared.score, premium));
-        (exceeds && shared.left.is_subset(&first)).then_some(shared)
-    });
-    shared.or(best).map(|best| best.plan).unwrap_or_default()
+    match best {
+        Some(best) if strategy::are_few(pods, shapes) && prefers_separate(snapshot) => {
+            premium::within_premium(snapshot, parts, best, &first).plan
+        }
+        best => best.map(|best| best.plan).unwrap_or_default(),
+    }
 }
 
-/// Reports whether a solution costs more than this premium, in percent, above one that places as many pods.
-fn exceeds_premium(score: Score, shared: Score, premium: u32) -> bool {
-    let (cost, limit) = (i128::from(score.1) * 100, i128::from(shared.1) * (100 + i128::from(premium)));
-    shared.0 <= score.0 && cost > limit
+/// Reports whether some pods may prefer separate hosts.
+fn prefers_separate(snapshot: &Snapshot) -> bool {
+    snapshot.shapes.iter().any(|shape| !shape.prefers_apart.is_empty())
 }
 
-/// Reports whether a strategy for even hosts suits some pending pods.
-fn needs_even_hosts(snapshot: &Snapshot, parts: &Arc<[SplitPart]>, rule: LoadRule) -> bool {
-    let concerned = snapshot.shapes.iter().any(|shape| match rule {
-        LoadRule::Shared => !shape.prefers_apart.is_empty(),
-        _ => !shape.spread.is_empty(),
-    });
-    concerned && has_even_pods(&Solver::new(snapshot, parts, &KnownDomains::default()), rule)
+/// Reports whether some pending pods are spread over hosts, so that the strategy for even hosts suits them.
+fn needs_even_hosts(snapshot: &Snapshot, parts: &Arc<[SplitPart]>) -> bool {
+    let is_spread = snapshot.shapes.iter().any(|shape| !shape.spread.is_empty());
+    is_spread && has_even_pods(&Solver::new(snapshot, parts, &KnownDomains::default()))
 }
 
 /// Common first part of the strategies that every plan uses.
@@ -159,12 +154,12 @@ fn one_by_one(begun: Solver<'_>, strategies: &[Strategy]) -> Vec<StrategyResult>
 
 fn solution(begun: Solver<'_>, strategy: Strategy) -> StrategyResult {
     let solver = solved(begun, strategy);
-    let score = score(&solver);
+    let (score, costs) = (score(&solver), costs(&solver).collect());
     let plan = finish(solver);
     let placed = |verdict: &PodVerdict| matches!(verdict, PodVerdict::Existing { .. } | PodVerdict::Launch { .. });
     let left =
         plan.report.pods.iter().enumerate().filter(|(_, verdict)| !placed(verdict)).map(|(pod, _)| pod).collect();
-    StrategyResult { score, plan, left }
+    StrategyResult { score, costs, plan, left }
 }
 
 /// Returns one solution. Starts again while the plan opens domains that a spread did not count. The same applies while pods
@@ -172,6 +167,7 @@ fn solution(begun: Solver<'_>, strategy: Strategy) -> StrategyResult {
 /// vain. From the second restart on, a plan relies on none, so that the last one is valid.
 fn solved(begun: Solver<'_>, strategy: Strategy) -> Solver<'_> {
     let (snapshot, parts) = (begun.problem.snapshot, Arc::clone(&begun.problem.parts));
+    let separate = Arc::clone(&begun.progress.separate);
     let mut known = KnownDomains::default();
     let mut solver = begun;
     solver.progress.strategy = strategy;
@@ -185,6 +181,7 @@ fn solved(begun: Solver<'_>, strategy: Strategy) -> Solver<'_> {
         known.all_pinned |= restarts > 0;
         solver = Solver::new(snapshot, &parts, &known);
         solver.progress.strategy = strategy;
+        solver.progress.separate = Arc::clone(&separate);
         solver.solve();
     }
     solver

@@ -64,15 +64,25 @@ struct EvenHosts {
     has_zones: bool,
 }
 
-/// Reports whether a strategy opens even hosts for some pending pods: `Shared` for pods that prefer separate hosts, `Even` for
-/// pods that are spread over hosts.
-pub(in crate::provision) fn has_even_pods(solver: &Solver<'_>, rule: LoadRule) -> bool {
+/// Reports whether the strategy for even hosts suits some pending pods: those that are spread over hosts.
+pub(in crate::provision) fn has_even_pods(solver: &Solver<'_>) -> bool {
+    let is_spread = |shape: usize| is_even(&solver.problem.demands[shape], 0, &solver.topology);
+    pending_shapes(solver).into_iter().any(is_spread)
+}
+
+/// Returns the shapes of pending pods that prefer separate hosts and could share them, each with the pods that it avoids.
+pub(in crate::provision) fn separate_shapes(solver: &Solver<'_>) -> Vec<(usize, GroupId)> {
+    let avoided = |shape: usize| {
+        let demand = &solver.problem.demands[shape];
+        let level = even_level(demand, &solver.topology, true).filter(|level| *level > 0);
+        level.and_then(|_| demand.levels[0].rules.iter().find(|rule| is_separate(rule)))
+    };
+    pending_shapes(solver).into_iter().filter_map(|shape| Some((shape, avoided(shape)?.group))).collect()
+}
+
+fn pending_shapes(solver: &Solver<'_>) -> BTreeSet<usize> {
     let pending = solver.problem.snapshot.pods.iter().enumerate().filter(|(_, pod)| pod.nominated.is_none());
-    let shapes: BTreeSet<usize> = pending.map(|(pod, _)| solver.problem.demand_of[pod]).collect();
-    shapes.into_iter().any(|shape| {
-        let level = even_level(&solver.problem.demands[shape], &solver.topology, rule);
-        level.is_some_and(|level| (level > 0) == (rule == LoadRule::Shared))
-    })
+    pending.map(|(pod, _)| solver.problem.demand_of[pod]).collect()
 }
 
 /// Places pods on existing nodes, then opens the hosts with the lowest cost for each set of pods that share them. Removes the
@@ -81,10 +91,7 @@ pub(in crate::provision) fn open_even_hosts(solver: &mut Solver<'_>, queue: &mut
     fill_existing_nodes(solver, queue);
     let mut tried: BTreeSet<usize> = BTreeSet::new();
     loop {
-        let is_anchor = |run: &&PodRun| {
-            let demand = &solver.problem.demands[run.shape];
-            !tried.contains(&run.shape) && even_level(demand, &solver.topology, solver.progress.strategy.load).is_some()
-        };
+        let is_anchor = |run: &&PodRun| !tried.contains(&run.shape) && level_of(solver, run.shape).is_some();
         let Some(anchor) = queue.iter().find(is_anchor).map(|run| run.shape) else { return };
         tried.insert(anchor);
         open_hosts_for(solver, queue, anchor);
@@ -93,9 +100,7 @@ pub(in crate::provision) fn open_even_hosts(solver: &mut Solver<'_>, queue: &mut
 }
 
 fn open_hosts_for(solver: &mut Solver<'_>, queue: &mut [PodRun], anchor: usize) {
-    let rule = solver.progress.strategy.load;
-    let level = even_level(&solver.problem.demands[anchor], &solver.topology, rule).unwrap_or(0);
-    let first = Attempt { shape: anchor, level };
+    let first = Attempt { shape: anchor, level: level_of(solver, anchor).unwrap_or(0) };
     let Some(option) = best_alone(solver, first, true) else { return };
     if option.reservation.is_some() {
         return;
@@ -139,23 +144,32 @@ fn open_host(
     true
 }
 
+/// Returns the preference level at which even hosts suit pods of a shape under the present strategy.
+fn level_of(solver: &Solver<'_>, shape: usize) -> Option<usize> {
+    let may_share = solver.progress.strategy.load == LoadRule::Shared && !solver.progress.separate.contains(&shape);
+    even_level(&solver.problem.demands[shape], &solver.topology, may_share)
+}
+
 /// Returns the first preference level at which pods of a shape are spread over hosts, or prefer separate hosts; `None` for other
-/// pods. Level 0 has all preferences. Pods that prefer separate hosts have none only where the strategy lets them share hosts.
-fn even_level(demand: &Demand<'_>, topology: &Topology<'_>, rule: LoadRule) -> Option<usize> {
+/// pods. Level 0 has all preferences. Pods that prefer separate hosts have none only where they may share hosts.
+fn even_level(demand: &Demand<'_>, topology: &Topology<'_>, may_share: bool) -> Option<usize> {
     if is_even(demand, 0, topology) {
         return Some(0);
     }
     let shape = demand.shape;
-    let separate = |rule: &Rule| rule.own && rule.kind == RuleKind::AntiAffinity;
-    let is_separate = shape.prefers_near.is_empty()
+    let prefers_separate = shape.prefers_near.is_empty()
         && shape.prefers_apart.iter().all(|it| it.term.key == label::HOSTNAME)
-        && demand.levels[0].rules.iter().any(separate);
+        && demand.levels[0].rules.iter().any(is_separate);
     let level = shape.prefers_apart.len();
     let is_simple =
         || demand.levels.get(level).is_some_and(|it| it.rules.is_empty() && is_sized(demand, level, topology));
-    let shares =
-        rule == LoadRule::Shared && level > 0 && is_separate && (is_simple() || is_even(demand, level, topology));
+    let shares = may_share && level > 0 && prefers_separate && (is_simple() || is_even(demand, level, topology));
     shares.then_some(level)
+}
+
+/// Reports whether a rule separates pods from each other.
+fn is_separate(rule: &Rule) -> bool {
+    rule.own && rule.kind == RuleKind::AntiAffinity
 }
 
 /// Reports whether only spreads over hosts and zones, which count the pod itself, decide where a pod may run, apart from its
@@ -192,8 +206,7 @@ fn shares(solver: &mut Solver<'_>, queue: &[PodRun], first: Attempt, option: &Ne
     let others = queue.iter().filter(|run| run.shape != anchor);
     for run in queue.iter().filter(|run| run.shape == anchor).chain(others) {
         let equal = !bounded || solver.problem.demands[run.shape].shape.priority == priority;
-        let rule = solver.progress.strategy.load;
-        let level = even_level(&solver.problem.demands[run.shape], &solver.topology, rule).unwrap_or(0);
+        let level = level_of(solver, run.shape).unwrap_or(0);
         let own = &solver.problem.demands[run.shape].levels[level].keys;
         let equal = equal && (own.is_empty() || *own == keys);
         if run.shape == anchor || (equal && joins(solver, Attempt { shape: run.shape, level }, option)) {

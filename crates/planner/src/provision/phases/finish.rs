@@ -30,6 +30,7 @@ pub(in crate::provision) fn finish(mut solver: Solver<'_>) -> Plan {
             nodes: Vec::new(),
             pools_without_types: pools_without_offerings(&solver.capacity.templates),
             unpacked: Vec::new(),
+            preferences: Vec::new(),
             order: std::mem::take(&mut solver.outcome.order),
             steps: solver.progress.steps,
         },
@@ -154,12 +155,13 @@ pub(in crate::provision) fn trim_launches(solver: &mut Solver<'_>) {
 /// Returns the score of this solution.
 pub(in crate::provision) fn score(solver: &Solver<'_>) -> Score {
     let placed = solver.outcome.order.len();
-    let cost = solver
-        .new_nodes
-        .list
-        .iter()
-        .map(|claim| solver.capacity.templates.get(claim.template).entries[claim.entry].cost);
-    (solver.problem.snapshot.pods.len() - placed, cost.sum(), solver.new_nodes.list.len())
+    (solver.problem.snapshot.pods.len() - placed, costs(solver).sum(), solver.new_nodes.list.len())
+}
+
+/// Returns the cost of each launch.
+pub(in crate::provision) fn costs(solver: &Solver<'_>) -> impl Iterator<Item = i64> {
+    let entries = |claim: &NewNode| &solver.capacity.templates.get(claim.template).entries;
+    solver.new_nodes.list.iter().map(move |claim| entries(claim)[claim.entry].cost)
 }
 
 /// Score of a solution, lower is better: pods without a place, cost of its launches, number of launches.

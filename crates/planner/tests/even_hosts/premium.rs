@@ -1,0 +1,122 @@
+//! Premium for preferences: each workload keeps separate hosts if they cost no more than its own limit.
+
+use planner::{NodePreference, Preference, PreferenceDecision};
+
+use super::*;
+
+/// Creates a workload whose pods prefer separate hosts.
+fn separate_app(app: &str, cpu: i64, mebibytes: i64) -> PodShape {
+    let selector = Some(Selector(vec![Requirement::new("app", Operator::In, [app])]));
+    let term = PodTerm { key: label::HOSTNAME.to_owned(), selector, ..PodTerm::default() };
+    PodShape { prefers_apart: vec![PodPreference { weight: 100, term }], ..shape(app, cpu, mebibytes, Vec::new()) }
+}
+
+fn with_premium(snapshot: &Snapshot, premium: PreferencePremium) -> Plan {
+    let mut snapshot = snapshot.clone();
+    snapshot.policy.preference_premium = premium;
+    let decided = plan(&snapshot);
+    assert_eq!(findings(&snapshot, &decided), Vec::<String>::new());
+    assert_eq!(pending(&decided), 0);
+    decided
+}
+
+/// Returns the decision about the workload of a pod.
+fn decision_of(decided: &Plan, pod: usize) -> &PreferenceDecision {
+    decided.report.preferences.iter().find(|it| it.pods.contains(&pod)).unwrap()
+}
+
+fn is_dropped(decided: &Plan, pod: usize) -> bool {
+    let dropped = match &decided.report.pods[pod] {
+        PodVerdict::Existing { dropped, .. } | PodVerdict::Launch { dropped, .. } => dropped,
+        verdict => panic!("{verdict:?}"),
+    };
+    dropped.iter().any(|it| matches!(it, Preference::Apart { .. }))
+}
+
+#[test]
+fn preference_is_kept_beside_a_dear_preference() {
+    let mut snapshot = cluster();
+    // Each of these pods fills the smallest host, so separate hosts cost as much as shared ones.
+    add_pods(&mut snapshot, separate_app("large", 1700, 3000), 4);
+    add_pods(&mut snapshot, separate_app("small", 250, 512), 20);
+    let decided = with_premium(&snapshot, PreferencePremium::Percent(10));
+    assert!((0..4).all(|pod| !is_dropped(&decided, pod)), "{:#?}", decided.launches);
+    assert!(decision_of(&decided, 0).is_honoured);
+    let small = decision_of(&decided, 4);
+    assert!(!small.is_honoured && small.premium > small.limit && is_dropped(&decided, 4), "{small:?}");
+    let unlimited = with_premium(&snapshot, PreferencePremium::Unlimited);
+    assert!(cost(&decided) * 2 < cost(&unlimited), "{} for {}", cost(&decided), cost(&unlimited));
+}
+
+#[test]
+fn preference_is_dropped_beside_a_large_fleet() {
+    let mut snapshot = cluster();
+    add_pods(&mut snapshot, shape("batch", 30_000, 55_000, Vec::new()), 30);
+    add_pods(&mut snapshot, separate_app("small", 250, 512), 40);
+    let decided = with_premium(&snapshot, PreferencePremium::Percent(10));
+    let small = decision_of(&decided, 30);
+    assert!(!small.is_honoured && small.premium > small.limit, "{small:?}");
+    assert!(small.premium.unwrap().0 * 10 < cost(&decided), "{small:?} of {}", cost(&decided));
+}
+
+#[test]
+fn preference_premium_of_the_pool_overrides_the_policy() {
+    let mut snapshot = cluster();
+    add_pods(&mut snapshot, separate_app("small", 250, 512), 20);
+    let mut hosts = |of_pool: Option<PreferencePremium>, policy: PreferencePremium| {
+        snapshot.pools[0].preference_premium = of_pool;
+        with_premium(&snapshot, policy).launches.len()
+    };
+    let (none, all) = (PreferencePremium::Percent(0), PreferencePremium::Unlimited);
+    assert_eq!(hosts(Some(all), none), 20);
+    assert_eq!(hosts(None, all), 20);
+    assert_eq!(hosts(Some(none), all), hosts(None, none));
+    assert!(hosts(None, none) < 5);
+}
+
+#[test]
+fn preference_has_the_limit_of_its_weight() {
+    let mut snapshot = cluster();
+    add_pods(&mut snapshot, separate_app("small", 250, 512), 20);
+    let limit = |snapshot: &Snapshot| {
+        let decided = with_premium(snapshot, PreferencePremium::Percent(10));
+        decision_of(&decided, 0).limit.unwrap().0
+    };
+    let alone = limit(&snapshot);
+    let mut beside = (*snapshot.shapes[0]).clone();
+    let term = vec![Requirement::new(label::CAPACITY_TYPE, Operator::In, ["on-demand"])];
+    beside.preferred = vec![NodePreference { weight: 25, term }];
+    snapshot.shapes[0] = Arc::new(beside);
+    assert_eq!(limit(&snapshot), alone * 100 / 125);
+}
+
+proptest! {
+    #![proptest_config(cases(100))]
+
+    #[test]
+    fn plan_honours_preferences_within_their_limits(
+        workloads in collection::vec((sample::select(vec![(250, 512), (700, 1000), (1700, 3000)]), 1usize..12), 1..4),
+        plain in 0usize..20,
+        percent in 0u32..30,
+    ) {
+        let mut snapshot = cluster();
+        for (number, ((cpu, mebibytes), pods)) in workloads.into_iter().enumerate() {
+            add_pods(&mut snapshot, separate_app(&format!("app-{number}"), cpu, mebibytes), pods);
+        }
+        add_pods(&mut snapshot, shape("batch", 900, 2048, Vec::new()), plain);
+        let decided = with_premium(&snapshot, PreferencePremium::Percent(percent));
+        let unlimited = with_premium(&snapshot, PreferencePremium::Unlimited);
+        prop_assert!(cost(&decided) <= cost(&unlimited), "{} for {}", cost(&decided), cost(&unlimited));
+        for decision in &decided.report.preferences {
+            let within = decision.premium <= decision.limit;
+            prop_assert!(within || !decision.is_honoured || cost(&decided) == cost(&unlimited), "{:?}", decision);
+            prop_assert!(!within || decision.is_honoured, "{:?}", decision);
+            for pod in decision.pods.iter().filter(|_| decision.is_honoured) {
+                prop_assert!(!is_dropped(&decided, *pod), "{:?}", decision);
+            }
+        }
+        let shared = with_premium(&snapshot, PreferencePremium::Percent(0));
+        let most = cost(&shared) * i64::from(100 + percent) / 100;
+        prop_assert!(cost(&decided) <= most.max(cost(&shared) * 101 / 100), "{} for {}", cost(&decided), cost(&shared));
+    }
+}
