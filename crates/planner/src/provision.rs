@@ -144,6 +144,8 @@ struct Progress {
     is_closed: bool,
     /// True if hosts received their shares in zones, which only the rehearsal verifies.
     is_dealt: bool,
+    /// True while each launch starts in the domain with the fewest pods, whatever it costs there.
+    emptiest_first: bool,
     steps: u64,
 }
 
@@ -201,6 +203,7 @@ impl Progress {
             fleets: PlannedFleets::default(),
             is_closed: false,
             is_dealt: false,
+            emptiest_first: false,
             steps: 0,
         }
     }

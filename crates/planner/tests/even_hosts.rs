@@ -4,6 +4,8 @@
 
 #[path = "even_hosts/premium.rs"]
 mod premium;
+#[path = "even_hosts/zones.rs"]
+mod zones;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -25,7 +25,7 @@ use crate::provision::topology::host_minimum::{HostCounts, host_spreads, pods_on
 use crate::provision::topology::{Counts, GroupId, HOST, KeyId, Rule, RuleKind, Topology};
 use crate::provision::{Attempt, PodPlacement, PodRun, Solver};
 use crate::{PlacementReason, label};
-use zones::{keeps_zones, zone_spreads};
+use zones::{ZoneSpread, keeps_zones, uneven_loads, zone_spreads};
 
 /// Pods of one shape, and the number of pods of the shapes before it.
 #[derive(Clone, Copy)]
@@ -111,15 +111,16 @@ fn open_hosts_for(solver: &mut Solver<'_>, queue: &mut [PodRun], anchor: usize) 
     for (group, minimum) in &hosts.minimums {
         rely_on_minimum(&mut solver.topology, *group, *minimum);
     }
-    for (load, times) in &hosts.loads {
-        for _ in 0..*times {
-            let here = if hosts.has_zones { best_alone(solver, first, true) } else { Some(option.clone()) };
-            let Some(here) = here.filter(|here| here.reservation.is_none()) else { return };
-            if !open_host(solver, queue, &here, load, &hosts.levels) {
-                return;
-            }
+    solver.progress.emptiest_first = hosts.has_zones;
+    let loads = hosts.loads.iter().flat_map(|(load, times)| std::iter::repeat_n(load, *times));
+    for load in loads {
+        let here = if hosts.has_zones { best_alone(solver, first, true) } else { Some(option.clone()) };
+        let here = here.filter(|here| here.reservation.is_none());
+        if !here.is_some_and(|here| open_host(solver, queue, &here, load, &hosts.levels)) {
+            break;
         }
     }
+    solver.progress.emptiest_first = false;
 }
 
 /// Opens one host and places its pods; reports whether the limits allow it.
@@ -291,18 +292,31 @@ fn cheapest(solver: &mut Solver<'_>, option: &NewNodeOption, shares: &[Share]) -
     let most = spreads.iter().map(pods).max().unwrap_or(0).max(separate);
     let mut best: Option<(i64, EvenHosts)> = None;
     for hosts in separate.clamp(1, 2)..=most {
-        solver.progress.steps += shares.len() as u64;
-        let loads = even_loads(shares, hosts);
-        let minimums: Option<Vec<(GroupId, u32)>> =
-            spreads.iter().map(|spread| Some((spread.group, spread.minimum(&loads, hosts, pods(spread))?))).collect();
-        let Some(minimums) = minimums.filter(|_| keeps_zones(&zones, &loads)) else { continue };
-        let Some(cost) = cost(solver, option, &loads) else { continue };
-        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-            let (levels, has_zones) = (levels(shares, hosts), !zones.is_empty());
-            best = Some((cost, EvenHosts { loads, levels, minimums, has_zones }));
+        for loads in possible_loads(shares, hosts, &spreads, &zones) {
+            solver.progress.steps += shares.len() as u64;
+            let minimum = |spread: &HostSpread| spread.minimum(&loads, hosts, pods(spread));
+            let minimums: Option<Vec<(GroupId, u32)>> =
+                spreads.iter().map(|spread| Some((spread.group, minimum(spread)?))).collect();
+            let Some(minimums) = minimums.filter(|_| keeps_zones(&zones, &loads)) else { continue };
+            let Some(cost) = cost(solver, option, &loads) else { continue };
+            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                let (levels, has_zones) = (levels(shares, hosts), !zones.is_empty());
+                best = Some((cost, EvenHosts { loads, levels, minimums, has_zones }));
+            }
         }
     }
     best.map(|(_, hosts)| hosts)
+}
+
+/// Returns the loads of so many hosts: even ones first, then those that differ by no more than the spread allows, where that
+/// brings zones closer together.
+fn possible_loads(shares: &[Share], hosts: usize, spreads: &[HostSpread], zones: &[ZoneSpread]) -> Vec<Vec<HostLoad>> {
+    let mut all = vec![even_loads(shares, hosts)];
+    if let ([share], [spread], [zone]) = (shares, spreads, zones) {
+        let most = usize::try_from(spread.max_skew).unwrap_or(usize::MAX).min(share.pods / hosts);
+        all.extend((1..=most).filter_map(|more| uneven_loads(*share, hosts, zone, more)));
+    }
+    all
 }
 
 /// Returns the preference levels of shapes on so many hosts: pods that need not share them keep their preferences.

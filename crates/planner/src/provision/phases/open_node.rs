@@ -129,7 +129,9 @@ pub(in crate::provision) fn best_alone(solver: &mut Solver<'_>, attempt: Attempt
         return known.best.clone();
     }
     let best = search_alone(solver, attempt);
-    solver.capacity.single_node_prices.insert(attempt, SingleNodePrices { generation, best: best.clone() });
+    if !solver.progress.emptiest_first {
+        solver.capacity.single_node_prices.insert(attempt, SingleNodePrices { generation, best: best.clone() });
+    }
     best
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A launch whose zone is open could start in any of them. A pod that counts in a domain must know its domain, so the launch is
 //! pinned to one. Among the domains that the rules allow, the launch prefers one that adds no unexpected domain to a spread.
-//! Then cost, number of pods and name decide, the lowest first.
+//! Then cost, number of pods and name decide, the lowest first. Even hosts start in the domain with the fewest pods.
 
 use crate::provision::capacity::node_template::TemplateId;
 use crate::provision::daemon_overhead::{daemon_counts, keys_of_daemons};
@@ -82,6 +82,8 @@ fn pin(solver: &mut Solver<'_>, template: TemplateId, key: usize, attempt: Attem
         );
         pinned.extend(cost.or(reserved).map(|cost| (surprises, cost, pods, child)));
     }
-    pinned.sort_by_key(|(surprises, cost, pods, _)| (*surprises, *cost, *pods));
+    let emptiest_first = solver.progress.emptiest_first;
+    pinned.sort_by_key(|(surprises, cost, pods, _)| (*surprises, emptiest_first.then_some(*pods), *cost, *pods));
+    pinned.truncate(if emptiest_first { 1 } else { pinned.len() });
     pinned.into_iter().flat_map(|(.., child)| pinned_templates(solver, child, attempt, fresh)).collect()
 }

@@ -2,6 +2,9 @@
 //!
 //! A number of hosts is possible if their shares keep the spreads over domains. Each host then receives its domain like any
 //! other launch (`pin_zone`), and the rehearsal of the plan verifies the order of binding.
+//!
+//! Where some zones have two hosts and others one, single hosts receive more pods if the spread over hosts allows it. The zones
+//! then differ less.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,6 +47,30 @@ pub(super) fn zone_spreads(solver: &Solver<'_>, shares: &[Share]) -> Vec<ZoneSpr
         pods: solver.topology.pods_by_domain(group),
     };
     order.into_iter().map(spread).collect()
+}
+
+/// Returns the loads of hosts that start in this order, one in some zones and two in the others: a single host has this number
+/// of pods more than one of two. `None` if the hosts do not fit the zones so, or if a zone has pods already.
+///
+/// kube-scheduler can bind the pods in any order. While pods remain, a host with the fewest pods is never stopped by the spread
+/// over hosts. If its zone has as many pods as the spread over zones allows, the other host there has at least the maximum skew
+/// of zones more pods than the emptiest zone. A single host of the emptiest zone has its share then, or it has fewer pods than
+/// the maximum skew of hosts allows, because `least` is no more than the maximum skew of zones.
+pub(super) fn uneven_loads(share: Share, hosts: usize, zone: &ZoneSpread, more: usize) -> Option<Vec<HostLoad>> {
+    let zones = zone.pods.len();
+    let doubled = hosts.checked_sub(zones).filter(|doubled| (1..zones).contains(doubled))?;
+    let (pairs, singles) = (2 * doubled, zones - doubled);
+    let pods = share.pods.checked_sub(singles * more)?;
+    let (least, rest) = (pods / hosts, pods % hosts);
+    let is_empty = zone.pods.iter().all(|(_, pods)| *pods == 0);
+    let is_bound = usize::try_from(zone.max_skew).is_ok_and(|skew| least <= skew);
+    if least == 0 || !is_empty || !is_bound {
+        return None;
+    }
+    let single = |host: usize| least + more + usize::from(host + pairs < rest);
+    let paired = |host: usize| least + usize::from(host < rest);
+    let loads = (0..singles).map(single).chain((0..pairs).map(paired));
+    Some(loads.map(|count| (vec![(share.shape, count)], 1)).collect())
 }
 
 /// Reports whether hosts keep the spreads when each starts in the domain that has the fewest pods of the first spread.
