@@ -52,7 +52,7 @@ macro_rules! cases {
     };
 }
 
-cases! { admission adopt adopt_nodes bound catalogue consolidated convert_alpha convert_beta convert_boards convert_current convert_groups convert_kubelet convert_mistakes convert_refused convert_role convert_rules convert_tags convert_values covered daemon_pods discount disk_gap empty gates good iam ignored interrupted many_pods many_volumes misread moving older opened packed refused replaced split stdin types unplaced unpriced unready userdata volumes warnings windows without_effect wrong }
+cases! { admission adopt adopt_nodes bound catalogue consolidated convert_alpha convert_beta convert_boards convert_current convert_groups convert_kubelet convert_mistakes convert_refused convert_role convert_rules convert_tags convert_values covered daemon_pods discount disk_gap empty gates good iam ignored interrupted many_pods many_volumes misread moving older opened packed preferences refused replaced split stdin types unplaced unpriced unready userdata volumes warnings windows without_effect wrong }
 
 /// Lines of every table fit 80 columns, and output to a pipe has no colours.
 #[test]

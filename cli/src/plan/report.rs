@@ -2,6 +2,7 @@
 
 mod disruption;
 mod interrupted;
+mod preferences;
 mod splits;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +16,8 @@ use super::{PlanAnswer, cost, view};
 use crate::output::money::dollars;
 pub use disruption::{CommandReport, Disruption, NotResizedPod, PodPlace, Resized, StayingNode};
 pub(crate) use interrupted::INTERRUPTED;
+pub use preferences::PreferenceReport;
+pub(crate) use preferences::preference_text;
 pub use splits::SplitReport;
 pub(crate) use splits::requested_split;
 
@@ -32,6 +35,8 @@ pub struct PlanReport {
     pub ignored: Vec<IgnoredPod>,
     /// Workloads that are split over on-demand and spot.
     pub splits: Vec<SplitReport>,
+    /// Preferences of placed pods, by workload.
+    pub preferences: Vec<PreferenceReport>,
     /// Nodes that the plan removes.
     pub removals: Vec<RemovedNode>,
     /// Removed nodes with their replacements and savings, and the reasons why other nodes are not disrupted.
@@ -142,6 +147,7 @@ impl PlanReport {
             unschedulable: unschedulable(answer),
             ignored: ignored(answer),
             splits: splits::splits(answer),
+            preferences: preferences::preferences(answer),
             removals: removals(answer),
             disruption: disruption::disruption(answer, interrupted::commands(answer, &names), &names),
             cost: Cost { before: dollars(before), after: dollars(after) },

@@ -2,7 +2,7 @@
 
 use planner::Resources;
 
-use super::report::{CommandReport, INTERRUPTED, PlanReport, SplitReport, requested_split};
+use super::report::{CommandReport, INTERRUPTED, PlanReport, SplitReport, preference_text, requested_split};
 use super::view::{self, NodeRow};
 use super::{PlanAnswer, cost};
 use crate::output::money::rounded;
@@ -27,6 +27,9 @@ pub fn table(answer: &PlanAnswer, report: &PlanReport, colours: bool) -> String 
     table.commands("INTERRUPTED", report, |it| it.reason == INTERRUPTED);
     table.commands("REMOVED", report, |it| it.reason != INTERRUPTED);
     table.resizes(report);
+    let preferences: Vec<String> = report.preferences.iter().map(preference_text).collect();
+    let workloads = report.preferences.iter().map(|it| it.workload.as_str());
+    table.list("PREFERENCES", workloads.zip(preferences.iter().map(String::as_str)));
     let stays = report.disruption.stays.iter();
     table.list("STAYS", stays.map(|stay| (stay.node.as_str(), stay.why.as_str())));
     let unpacked = report.disruption.unpacked.iter();
