@@ -154,9 +154,7 @@ fn is_spot(node: &Node) -> Option<bool> {
     if let Some(value) = node.labels.get(label::CAPACITY_TYPE) {
         return Some(value == spot);
     }
-    let mut open = node.requirements.iter().filter(|it| it.key == label::CAPACITY_TYPE && it.operator == Operator::In);
-    let never = |it: &Requirement| !it.values.is_empty() && it.values.iter().all(|value| value != spot);
-    open.any(never).then_some(false)
+    node.requirements.iter().any(excludes_spot).then_some(false)
 }
 
 /// Returns the parts with all preferences dropped, if there are any and the plan leaves a pod unschedulable.
@@ -170,8 +168,8 @@ pub(in crate::provision) fn without_preferences(parts: &[SplitPart], plan: &Plan
     (waits && has_preferences).then(|| parts.iter().map(drop).collect())
 }
 
-/// Exchanges parts between unschedulable pods of a base and placed pods of their workload that are not part of the base. `turn`
-/// selects the shape of the placed pods. Returns `None` where there are none.
+/// Exchanges parts between unschedulable pods of a base and placed pods of their workload that are not part of the base. `attempt`
+/// selects the kind of the placed pods. Returns `None` where there are none.
 pub(in crate::provision) fn exchanged(
     snapshot: &Snapshot,
     parts: &[SplitPart],
@@ -191,7 +189,15 @@ pub(in crate::provision) fn exchanged(
     (!pairs.is_empty()).then(|| exchanged.into())
 }
 
-/// Returns pods of one workload that exchange parts, the oldest first.
+/// Kind of placed pods that may join the base: pods that certainly run on-demand, else those of one shape.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BaseCandidates {
+    OnDemand,
+    Shape(usize),
+}
+
+/// Returns pods of one workload that exchange parts, the oldest first. Pods that certainly run on-demand come first, because
+/// the next plan counts them as the base.
 fn pairs(
     snapshot: &Snapshot,
     mut pods: Vec<usize>,
@@ -204,11 +210,39 @@ fn pairs(
     let waits = |pod: &usize| matches!(plan.report.pods[*pod], PodVerdict::Unschedulable { .. });
     let (missed, placed): (Vec<usize>, Vec<usize>) = pods.into_iter().partition(waits);
     let missed: Vec<usize> = missed.into_iter().filter(|pod| parts[*pod] == SplitPart::Base).collect();
+    if missed.is_empty() {
+        return Vec::new();
+    }
     let refused: BTreeSet<usize> = missed.iter().map(shape).collect();
-    let free = placed.into_iter().filter(|pod| parts[*pod] != SplitPart::Base && !refused.contains(&shape(pod)));
-    let free: Vec<usize> = free.collect();
-    let mut shapes: Vec<usize> = Vec::new();
-    free.iter().map(shape).for_each(|shape| shapes.extend((!shapes.contains(&shape)).then_some(shape)));
-    let suits = |pod: &usize| shapes.get(attempt) == Some(&shape(pod));
+    let free: Vec<usize> = placed.into_iter().filter(|pod| parts[*pod] != SplitPart::Base).collect();
+    let on_demand = free.iter().any(|pod| is_on_demand(snapshot, plan, *pod)).then_some(BaseCandidates::OnDemand);
+    let mut kinds: Vec<BaseCandidates> = on_demand.into_iter().collect();
+    for shape in free.iter().map(shape).filter(|shape| !refused.contains(shape)) {
+        let kind = BaseCandidates::Shape(shape);
+        kinds.extend((!kinds.contains(&kind)).then_some(kind));
+    }
+    let suits = |pod: &usize| match kinds.get(attempt) {
+        Some(BaseCandidates::OnDemand) => is_on_demand(snapshot, plan, *pod),
+        Some(BaseCandidates::Shape(of)) => shape(pod) == *of,
+        None => false,
+    };
     missed.into_iter().zip(free.into_iter().filter(suits)).collect()
+}
+
+/// Reports whether the place of a pod certainly is no spot capacity.
+fn is_on_demand(snapshot: &Snapshot, plan: &Plan, pod: usize) -> bool {
+    match &plan.report.pods[pod] {
+        PodVerdict::Existing { node, .. } => {
+            snapshot.nodes.iter().find(|it| it.name == *node).and_then(|node| is_spot(node)) == Some(false)
+        }
+        PodVerdict::Launch { launch, .. } => plan.launches[*launch].requirements.iter().any(excludes_spot),
+        PodVerdict::Unschedulable { .. } | PodVerdict::Postponed => false,
+    }
+}
+
+/// Reports whether a requirement allows only other capacity types than spot.
+fn excludes_spot(requirement: &Requirement) -> bool {
+    let spot = CapacityType::Spot.as_str();
+    let is_list = requirement.key == label::CAPACITY_TYPE && requirement.operator == Operator::In;
+    is_list && !requirement.values.is_empty() && requirement.values.iter().all(|value| value != spot)
 }

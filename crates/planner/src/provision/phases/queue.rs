@@ -7,6 +7,7 @@ use crate::{PlacementReason, Resources};
 use super::host_minimum::rely_on_present_pods;
 use super::static_pools::keep_static_pools;
 use crate::provision::demand::Demand;
+use crate::provision::demand::capacity_split::SplitPart;
 use crate::provision::select_best::strategy::QueueOrder;
 use crate::provision::{Attempt, PodKind, PodPlacement, PodRun, Solver};
 
@@ -24,7 +25,8 @@ pub(in crate::provision) fn take_up(solver: &mut Solver<'_>, kind: PodKind) {
 }
 
 /// Returns pods without a place by shape, in placement order: priority, CPU and memory, the greatest first; then the shape
-/// with the older oldest pod. Shapes that depend on the launches of others come last.
+/// with the older oldest pod, but a workload's on-demand base before equal pods. Shapes that depend on the launches of others
+/// come last.
 fn queue(solver: &Solver<'_>, kind: PodKind) -> Vec<PodRun> {
     let pods = &solver.problem.snapshot.pods;
     let mut runs: Vec<PodRun> =
@@ -36,7 +38,10 @@ fn queue(solver: &Solver<'_>, kind: PodKind) -> Vec<PodRun> {
     for run in &mut runs {
         run.pods.sort_by_key(|pod| age(*pod));
     }
-    runs.sort_by_cached_key(|run| (queue_key(solver, run), run.pods.first().map(|pod| age(*pod))));
+    // Pods of an on-demand base cannot use spot instead of the capacity that equal pods would take.
+    let may_use_spot = |pod: usize| solver.problem.parts[pod] != SplitPart::Base;
+    let first = |run: &PodRun| run.pods.first().map(|pod| (may_use_spot(*pod), age(*pod)));
+    runs.sort_by_cached_key(|run| (queue_key(solver, run), first(run)));
     runs
 }
 
