@@ -175,7 +175,10 @@ impl<'a> DisruptionPass<'a> {
         });
     }
 
-    fn unhealthy(&mut self, nodes: Vec<Position>) {
+    /// Removes nodes in the order in which they were due; independent of the order of the snapshot.
+    fn unhealthy(&mut self, mut nodes: Vec<Position>) {
+        let due = |node: &Node| node.unhealthy.as_ref().map(|it| it.due);
+        nodes.sort_by_key(|position| (due(self.node(*position)), self.node(*position).name.as_str()));
         for position in nodes {
             let condition = self.node(position).unhealthy.as_ref().map(|it| it.condition.clone()).unwrap_or_default();
             self.remove(position, CommandReason::Unhealthy, CommandCause::Unhealthy { condition });
