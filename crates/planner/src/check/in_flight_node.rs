@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use crate::{InstanceType, Launch, Node, Offering, Operator, PodShape, Pool, Requirement, Snapshot, label};
 
-use super::labels::{Labels, alternatives, carries, possible, satisfied};
+use super::labels::{Labels, alternatives, carries, may_hold, possible, satisfied};
 
 /// Placeholder for a value that no requirement names, and for the name of a new node.
 pub(super) const UNMENTIONED: &str = "an unmentioned value";
@@ -176,12 +176,13 @@ impl<'a> InFlightNode<'a> {
     /// Reports whether a node of this type and offering may satisfy the pod's required terms. A label without a fixed value is
     /// not set, so only values that the claim names count.
     fn possibly_starts(&self, kind: &InstanceType, offering: &Offering, shape: &PodShape) -> bool {
-        let holds = |asked: &Requirement| {
-            let mut values = self.values(kind, offering, &asked.key, &[]);
-            values.retain(|value| asked.key == label::HOSTNAME || value.as_deref() != Some(UNMENTIONED));
-            values.iter().any(|value| satisfied(asked, value.as_deref()))
-        };
-        is_satisfied(shape, holds)
+        let is_set = |key: &str, value: &Value| key == label::HOSTNAME || value.as_deref() != Some(UNMENTIONED);
+        is_satisfied_by(shape, |all| {
+            may_hold(all, |key, holds| {
+                let values = self.values(kind, offering, key, &[]);
+                values.iter().any(|value| is_set(key, value) && holds(value.as_deref()))
+            })
+        })
     }
 
     /// Returns the positions of the named types; unknown types have none.
@@ -225,11 +226,15 @@ impl<'a> InFlightNode<'a> {
 
 /// Reports whether one alternative of the node affinity, and one of each volume, holds completely.
 pub(super) fn is_satisfied(shape: &PodShape, holds: impl Fn(&Requirement) -> bool) -> bool {
+    is_satisfied_by(shape, |all| all.iter().all(|it| holds(it)))
+}
+
+/// Like `is_satisfied`, by whole conjunctions.
+fn is_satisfied_by(shape: &PodShape, holds: impl Fn(&[&Requirement]) -> bool) -> bool {
     let volume = |alternatives: &Vec<Vec<Requirement>>| {
-        alternatives.is_empty() || alternatives.iter().any(|all| all.iter().all(&holds))
+        alternatives.is_empty() || alternatives.iter().any(|all| holds(&all.iter().collect::<Vec<_>>()))
     };
-    alternatives(shape).iter().any(|all| all.iter().all(|it| holds(it)))
-        && shape.volumes.iter().all(|it| volume(&it.alternatives))
+    alternatives(shape).iter().any(|all| holds(all)) && shape.volumes.iter().all(|it| volume(&it.alternatives))
 }
 
 /// Returns the values that a pod's node selector and affinity name for a label.

@@ -27,6 +27,13 @@ pub(super) fn satisfied(requirement: &Requirement, value: Option<&str>) -> bool 
     }
 }
 
+/// Reports whether all requirements of a conjunction may hold together: those on one label by one value. `has` reports whether a
+/// label may have a value of this kind.
+pub(super) fn may_hold(all: &[&Requirement], has: impl Fn(&str, &dyn Fn(Option<&str>) -> bool) -> bool) -> bool {
+    let holds = |key: &str, value: Option<&str>| all.iter().filter(|it| it.key == key).all(|it| satisfied(it, value));
+    all.iter().all(|asked| has(&asked.key, &|value| holds(&asked.key, value)))
+}
+
 /// Returns the conjunctions of a pod, one of which must hold.
 pub(super) fn alternatives(shape: &PodShape) -> Vec<Vec<&Requirement>> {
     let terms: Vec<&[Requirement]> = match shape.affinity.as_slice() {

@@ -8,7 +8,7 @@ use crate::{Effect, Node, Plan, PodShape, Requirement, Snapshot, Stage, Taint, T
 
 use super::InFlightNodes;
 use super::in_flight_node::{Certainty, InFlightNode, Value, is_satisfied};
-use super::labels::{alternatives, first_untolerated, satisfied};
+use super::labels::{alternatives, first_untolerated, may_hold, satisfied};
 
 /// Node, or launch.
 pub(super) struct NodePlace<'a> {
@@ -144,21 +144,24 @@ impl NodePlace<'_> {
     /// Reports whether the node may satisfy the pod's node selector and node affinity when a label has this value.
     pub(super) fn may_satisfy(&self, shape: &PodShape, key: &str, value: &str) -> bool {
         alternatives(shape).iter().any(|all| {
-            all.iter().all(|asked| match asked.key == key {
-                true => satisfied(asked, Some(value)),
-                false => self.labelled(&asked.key).iter().any(|it| satisfied(asked, it.as_deref())),
+            may_hold(all, |own, holds| match own == key {
+                true => holds(Some(value)),
+                false => self.labelled(own).iter().any(|it| holds(it.as_deref())),
             })
         })
     }
 
     /// Returns whether the node will satisfy the pod's node selector and node affinity; volumes do not count.
     fn satisfies(&self, shape: &PodShape) -> Certainty {
-        let any = |holds: &dyn Fn(&Requirement) -> bool| {
-            alternatives(shape).iter().any(|all| all.iter().all(|asked| holds(asked)))
+        let all = alternatives(shape);
+        let surely =
+            |asked: &&Requirement| self.labelled(&asked.key).iter().all(|value| satisfied(asked, value.as_deref()));
+        let possibly = |all: &Vec<&Requirement>| {
+            may_hold(all, |key, holds| self.labelled(key).iter().any(|value| holds(value.as_deref())))
         };
-        if any(&|asked| self.labelled(&asked.key).iter().all(|value| satisfied(asked, value.as_deref()))) {
+        if all.iter().any(|all| all.iter().all(surely)) {
             Certainty::Sure
-        } else if any(&|asked| self.labelled(&asked.key).iter().any(|value| satisfied(asked, value.as_deref()))) {
+        } else if all.iter().any(possibly) {
             Certainty::Maybe
         } else {
             Certainty::Never
