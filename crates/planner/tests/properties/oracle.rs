@@ -162,6 +162,15 @@ fn value(snapshot: &Snapshot, plan: &Plan, pod: usize, key: &str) -> Option<Stri
     }
 }
 
+/// Reports whether the pod's place is in this domain, or is an in-flight claim that may still start in it.
+fn may_be_in(snapshot: &Snapshot, plan: &Plan, pod: usize, key: &str, domain: Option<&str>) -> bool {
+    let own = value(snapshot, plan, pod, key);
+    let Some(Ok(name)) = there(plan, pod).filter(|_| own.is_none()) else { return own.as_deref() == domain };
+    let node = snapshot.nodes.iter().find(|node| node.name == name).unwrap();
+    let open = node.requirements.iter().filter(|it| it.key == key && it.operator == Operator::In);
+    domain.is_none_or(|domain| open.flat_map(|it| &it.values).any(|value| value == domain))
+}
+
 /// Reports whether a domain without pods, in which pods may still start, leaves no capacity at the pod's place. Kerf evaluates a
 /// spread over all possible domains, kube-scheduler over the existing ones.
 fn leans(snapshot: &Snapshot, plan: &Plan, pod: usize) -> bool {
@@ -174,7 +183,7 @@ fn leans(snapshot: &Snapshot, plan: &Plan, pod: usize) -> bool {
         };
         let planned = (0..snapshot.pods.len()).filter(|other| there(plan, *other).is_some());
         let planned = planned.filter(|other| counts(&snapshot.shapes[snapshot.pods[*other].shape]));
-        let planned = planned.filter(|other| value(snapshot, plan, *other, &spread.key) == domain).count();
+        let planned = planned.filter(|other| may_be_in(snapshot, plan, *other, &spread.key, domain.as_deref())).count();
         let here = snapshot.nodes.iter().filter(|node| {
             let own = if spread.key == label::HOSTNAME { Some(&node.name) } else { node.labels.get(&spread.key) };
             own == domain.as_ref()

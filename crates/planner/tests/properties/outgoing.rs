@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use planner::{
     BoundPod, Budgets, CommandReason, ConsolidationPolicy, Destination, DisruptedNode, Drifted, InstanceType, Launch,
-    MicroDollars, Millis, MinimumSavings, Node, NodeVerdict, Offering, Plan, PlannedCommand, Pool, Pressure, Purpose,
-    Requirement, Size, Snapshot, Stage, Unhealthy, Usage, Utilization, carried_out, label,
+    MicroDollars, Millis, MinimumSavings, Node, NodeVerdict, Offering, Plan, PlannedCommand, PodVerdict, Pool,
+    Pressure, Purpose, Requirement, Size, Snapshot, Stage, Unhealthy, Usage, Utilization, carried_out, label,
 };
 use proptest::prelude::{Strategy, any};
 use proptest::{collection, option, sample};
@@ -236,8 +236,8 @@ fn suits(offering: &Offering, asked: &Requirement) -> bool {
     asked.operator != planner::Operator::In || own.is_some_and(|own| asked.values.iter().any(|value| value == own))
 }
 
-/// Reports whether pods lose their node without a search for another place, or a static NodePool loses a node without a
-/// replacement. The next plan places or replaces them.
+/// Reports whether pods, virtual ones included, lose their node without a search for another place, or a static NodePool loses
+/// a node without a replacement. The next plan places or replaces them.
 pub fn strands(snapshot: &Snapshot, plan: &Plan) -> bool {
     let is_static =
         |node: &Node| snapshot.pools.iter().any(|it| Some(&it.name) == node.pool.as_ref() && it.replicas.is_some());
@@ -246,8 +246,18 @@ pub fn strands(snapshot: &Snapshot, plan: &Plan) -> bool {
         let forced =
             matches!(it.reason, CommandReason::Unhealthy | CommandReason::Expired) && it.replacements.is_empty();
         nodes.any(|node| {
-            it.pods.is_empty() && node.pods.iter().any(|pod| pod.reschedulable) || forced && is_static(node)
+            let moves = || node.pods.iter().any(|pod| pod.reschedulable);
+            // A virtual pod protects its node from emptiness.
+            let keeps = || it.reason != CommandReason::Empty && keeps_capacity(snapshot, plan, node);
+            it.pods.is_empty() && (moves() || keeps()) || forced && is_static(node)
         })
+    })
+}
+
+/// Reports whether virtual pods of CapacityBuffers have their place on a node.
+fn keeps_capacity(snapshot: &Snapshot, plan: &Plan, node: &Node) -> bool {
+    snapshot.pods.iter().zip(&plan.report.pods).any(|(pod, verdict)| {
+        pod.buffer.is_some() && matches!(verdict, PodVerdict::Existing { node: name, .. } if *name == node.name)
     })
 }
 
