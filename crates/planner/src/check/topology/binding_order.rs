@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::check::in_flight_node::Certainty;
 use crate::check::node_places::{self, NodePlace};
 use crate::check::{Findings, InFlightNodes, verdicts};
-use crate::{BoundPod, Plan, PodShape, Snapshot, label};
+use crate::{BoundPod, Plan, PodShape, PodVerdict, Snapshot, label};
 
 use super::excluded_daemons::ExcludedDaemons;
 use super::topology_counts::{AffinityCounts, AntiAffinityCounts, SpreadCounts, TermMatcher};
@@ -62,6 +62,7 @@ pub(in crate::check) fn check(simulation: &BindingState<'_>, own: usize, finding
     let (buffers, real): (Vec<usize>, Vec<usize>) = firm.into_iter().partition(is_buffer);
     real.into_iter().for_each(|pod| binder.bind(pod, findings));
     binder.bind_in_order(moving, findings);
+    binder.count_stranded(plan);
     buffers.into_iter().for_each(|pod| binder.bind(pod, findings));
     binder.counts.settled(&positions, &coming, snapshot, findings);
     binder.order
@@ -104,6 +105,18 @@ impl Binder<'_, '_> {
             });
         }
         waiting.into_iter().for_each(|pod| self.bind(pod, findings));
+    }
+
+    /// Counts pods that lose their node without another place where they ran. A CapacityBuffer keeps no node, so a removal does
+    /// not wait until a virtual pod has a place without these pods: the next plan places them all again.
+    fn count_stranded(&mut self, plan: &Plan) {
+        for (pod, verdict) in self.snapshot.pods.iter().zip(&plan.report.pods) {
+            let is_stranded = *verdict == PodVerdict::Postponed && pod.buffer.is_none();
+            let Some(left) = pod.leaving_node.as_ref().filter(|_| is_stranded) else { continue };
+            if let Some(position) = self.snapshot.nodes.iter().position(|node| node.name == *left) {
+                self.counts.add(pod.shape, position, true);
+            }
+        }
     }
 
     fn faults(&self, pod: usize) -> Vec<String> {
