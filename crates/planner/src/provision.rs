@@ -59,7 +59,7 @@ use phases::finish::trim_launches;
 use phases::join::{fill_slots, join_launch};
 use phases::open_node::{open_node, price_alone, price_limit};
 use phases::queue::{place_nominated, take_up};
-use reasons::pool_mismatches;
+use reasons::give_up;
 use select_best::strategy::{ALWAYS, LoadRule, Strategy};
 use topology::bound_counts::{add_bound_terms, count_bound, find_reachable};
 use topology::host_minimum::pin_hosts;
@@ -340,7 +340,7 @@ impl<'a> Solver<'a> {
             let after: usize = queue.iter().map(|run| run.pods.len()).sum();
             if after == before || after == 0 || self.is_spent() {
                 place_at_present(self, &mut queue);
-                return self.give_up(&queue);
+                return give_up(self, &queue);
             }
             queue.iter().for_each(|run| self.new_nodes.forget(run.shape));
         }
@@ -486,20 +486,6 @@ impl<'a> Solver<'a> {
                     self.capacity.templates.counts(claim.template, id, spread, &self.problem.requirement_sets)
                 };
                 self.topology.record(membership, spot, pods, suits);
-            }
-        }
-    }
-
-    /// Records the reason for each shape that has no place.
-    fn give_up(&mut self, queue: &[PodRun]) {
-        for run in queue {
-            let verdict = if self.is_spent() {
-                PodVerdict::Postponed
-            } else {
-                PodVerdict::Unschedulable { pools: pool_mismatches(self, run.shape).into() }
-            };
-            for pod in &run.pods {
-                self.outcome.verdicts[*pod] = Some(verdict.clone());
             }
         }
     }

@@ -49,6 +49,13 @@ pub enum Step {
         /// Merge patch of its status.
         status: Value,
     },
+    /// Reports that all containers have completed.
+    Complete {
+        /// Pod of the step.
+        pod: Key,
+        /// Strategic merge patch of its status.
+        status: Value,
+    },
     /// Removes the pod, because its containers have ended.
     End {
         /// Pod of the step.
@@ -60,7 +67,7 @@ impl Step {
     /// Returns the pod of the step.
     pub fn pod(&self) -> &Key {
         match self {
-            Self::Run { pod, .. } | Self::Resize { pod, .. } | Self::End { pod } => pod,
+            Self::Run { pod, .. } | Self::Resize { pod, .. } | Self::Complete { pod, .. } | Self::End { pod } => pod,
         }
     }
 }
@@ -70,6 +77,7 @@ impl fmt::Display for Step {
         let verb = match self {
             Self::Run { .. } => "runs",
             Self::Resize { .. } => "has what it requests now",
+            Self::Complete { .. } => "completed",
             Self::End { .. } => "ended",
         };
         let Key { namespace, name, uid } = self.pod();
@@ -156,6 +164,8 @@ impl Pods {
                 Step::Run { pod: tracked.key.clone(), status, brings_network, devices }
             } else if let Some(status) = resized(&tracked.pod, &tracked.key) {
                 Step::Resize { pod: tracked.key.clone(), status }
+            } else if let Some(status) = completed(&tracked.pod, &tracked.key, time) {
+                Step::Complete { pod: tracked.key.clone(), status }
             } else {
                 continue;
             };
@@ -207,6 +217,30 @@ fn resized(pod: &Pod, key: &Key) -> Option<Value> {
     changed.then(|| json!({"metadata": {"uid": key.uid}, "status": {"containerStatuses": statuses}}))
 }
 
+/// Returns the status of a running pod that completes: every container only sleeps, and none is restarted after a success.
+fn completed(pod: &Pod, key: &Key, time: Timestamp) -> Option<Value> {
+    let (spec, status) = (pod.spec.as_ref()?, pod.status.as_ref().filter(|_| phase(pod) == "Running")?);
+    spec.restart_policy.as_deref().filter(|policy| *policy != "Always")?;
+    let sleeps = |container: &Container| sleep(container.command.as_ref()?);
+    let longest = spec.containers.iter().map(sleeps).collect::<Option<Vec<Duration>>>()?.into_iter().max()?;
+    let started = status.start_time.as_ref()?.0;
+    Duration::try_from(time.duration_since(started)).ok().filter(|ran| *ran >= longest)?;
+    let (begin, end) = (seconds(started), seconds(time));
+    let containers = spec.containers.iter().map(|container| {
+        let mut status = described(container, key);
+        status["ready"] = json!(false);
+        status["started"] = json!(false);
+        status["state"] =
+            json!({"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": begin, "finishedAt": end}});
+        status
+    });
+    let unready = ["Ready", "ContainersReady"]
+        .map(|kind| json!({"type": kind, "status": "False", "lastTransitionTime": end, "reason": "PodCompleted"}));
+    let containers: Vec<Value> = containers.collect();
+    let status = json!({"phase": "Succeeded", "conditions": unready, "containerStatuses": containers});
+    Some(json!({"metadata": {"uid": key.uid}, "status": status}))
+}
+
 /// Returns requests and limits; an empty map and a missing one are the same.
 fn amounts(resources: &Option<ResourceRequirements>) -> [Option<&BTreeMap<String, Quantity>>; 2] {
     let all = |of: fn(&ResourceRequirements) -> &Option<BTreeMap<String, Quantity>>| {
@@ -232,7 +266,12 @@ fn pre_stop_sleep(container: &Container) -> Option<Duration> {
     if let Some(action) = &hook.sleep {
         return u64::try_from(action.seconds).ok().map(Duration::from_secs);
     }
-    let command = hook.exec.as_ref()?.command.as_ref()?.join(" ");
+    sleep(hook.exec.as_ref()?.command.as_ref()?)
+}
+
+/// Returns the duration of a command that sleeps.
+fn sleep(command: &[String]) -> Option<Duration> {
+    let command = command.join(" ");
     let mut words = command.split_whitespace().skip_while(|word| *word != "sleep").skip(1);
     words.next()?.parse().ok().map(Duration::from_secs)
 }

@@ -164,6 +164,9 @@ async fn act(work: &Work, step: &Step) -> Result<()> {
         Step::Resize { status, .. } => {
             api.patch_status(&pod.name, &PatchParams::default(), &Patch::Merge(status)).await?;
         }
+        Step::Complete { status, .. } => {
+            api.patch_status(&pod.name, &PatchParams::default(), &Patch::Strategic(status)).await?;
+        }
         Step::End { .. } => {
             let preconditions = Preconditions { uid: Some(pod.uid.clone()), resource_version: None };
             let params = DeleteParams {

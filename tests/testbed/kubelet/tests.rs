@@ -454,6 +454,36 @@ fn due_resizes_a_pod_once_when_its_requests_change() -> Result<()> {
 }
 
 #[test]
+fn due_completes_a_job_after_its_sleep() -> Result<()> {
+    let begin = Instant::now();
+    for (policy, completes) in [("Never", true), ("OnFailure", true), ("Always", false)] {
+        let mut pods = pods();
+        let sleeps = json!([{"name": "main", "command": ["/bin/sh", "-c", "sleep 30"]}]);
+        let job = |status: &Value| {
+            pod("job", json!({"spec": {"restartPolicy": policy, "containers": sleeps}, "status": status}))
+        };
+        pods.observe(&job(&json!({}))?, begin);
+        let steps = pods.due(true, begin + STEP * 3, Timestamp::UNIX_EPOCH);
+        let Some(Step::Run { status, .. }) = steps.first() else {
+            anyhow::bail!("nothing runs: {steps:?}");
+        };
+        let later = begin + Duration::from_secs(40);
+        pods.observe(&job(&status["status"])?, later);
+        assert_eq!(pods.due(true, later, Timestamp::from_second(29)?), [], "it sleeps");
+        let steps = pods.due(true, later, Timestamp::from_second(30)?);
+        match steps.first() {
+            Some(Step::Complete { status, .. }) => {
+                assert!(completes, "{policy}");
+                assert_eq!(status["status"]["phase"], "Succeeded");
+                assert_eq!(status["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"], 0);
+            }
+            other => assert!(!completes && other.is_none(), "{policy}: {other:?}"),
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn capacity_has_fewer_pods_with_a_limit_per_core() -> Result<()> {
     let machine = machine()?;
     let settings = Settings::read(machine.path())?;

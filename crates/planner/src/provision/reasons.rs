@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Hint, MinValuesPolicy, Operator, PoolMismatch, Requirement, Requirements, Shortfall, TopologyReason, TypesMismatch,
-    UnschedulableReason,
+    Hint, MinValuesPolicy, Operator, PodVerdict, PoolMismatch, Requirement, Requirements, Shortfall, TopologyReason,
+    TypesMismatch, UnschedulableReason,
 };
 
 use super::capacity::node_template::TemplateId;
@@ -17,7 +17,7 @@ use super::demand::capacity_split::SplitPart;
 use super::demand::dimensions::{Dimensions, first_lacking};
 use super::phases::pin_zone::pinned_templates;
 use super::topology::HOST;
-use super::{Attempt, Solver};
+use super::{Attempt, PodRun, Solver};
 
 /// Resource or port that a type lacks.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -27,9 +27,23 @@ enum Lack {
     Port(String),
 }
 
+/// Records the reason for each shape that has no place.
+pub(super) fn give_up(solver: &mut Solver<'_>, queue: &[PodRun]) {
+    for run in queue {
+        let verdict = if solver.is_spent() {
+            PodVerdict::Postponed
+        } else {
+            PodVerdict::Unschedulable { pools: pool_mismatches(solver, run.shape).into() }
+        };
+        for pod in &run.pods {
+            solver.outcome.verdicts[*pod] = Some(verdict.clone());
+        }
+    }
+}
+
 /// Returns one miss per NodePool, in the order in which NodePools are tried. Static NodePools are omitted, because they
 /// launch no nodes for pods.
-pub(super) fn pool_mismatches(solver: &mut Solver<'_>, shape: usize) -> Vec<PoolMismatch> {
+fn pool_mismatches(solver: &mut Solver<'_>, shape: usize) -> Vec<PoolMismatch> {
     let attempt = Attempt { shape, level: solver.problem.demands[shape].levels.len() - 1 };
     let pool_mismatches = solver.capacity.templates.growing().map(|pool_template| PoolMismatch {
         pool: solver.capacity.templates.pool_templates[pool_template].pool.name.clone(),

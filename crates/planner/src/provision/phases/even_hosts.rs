@@ -21,7 +21,9 @@ use crate::provision::daemon_overhead::tolerates_daemons;
 use crate::provision::demand::Demand;
 use crate::provision::fleet::entry_for;
 use crate::provision::select_best::strategy::LoadRule;
-use crate::provision::topology::host_minimum::{HostCounts, host_spreads, pods_on_host, rely_on_minimum};
+use crate::provision::topology::host_minimum::{
+    HostCounts, host_spreads, pods_on_host, rely_on_minimum, spread_group, spread_key,
+};
 use crate::provision::topology::{Counts, GroupId, HOST, KeyId, Rule, RuleKind, Topology};
 use crate::provision::{Attempt, PodPlacement, PodRun, Solver};
 use crate::{PlacementReason, label};
@@ -179,7 +181,7 @@ fn is_even(demand: &Demand<'_>, level: usize, topology: &Topology<'_>) -> bool {
     let Some(rules) = demand.levels.get(level).map(|level| &level.rules) else { return false };
     let groups: BTreeSet<GroupId> = host_spreads(topology).collect();
     let even = |rule: &Rule| rule.own && matches!(rule.kind, RuleKind::Spread { .. });
-    let on_hosts = |rule: &&Rule| topology.spread_key(rule.group) == Some(HOST);
+    let on_hosts = |rule: &&Rule| spread_key(topology, rule.group) == Some(HOST);
     let decides = |rule: &Rule| groups.contains(&rule.group);
     rules.iter().all(even)
         && rules.iter().any(decides)
@@ -190,7 +192,7 @@ fn is_even(demand: &Demand<'_>, level: usize, topology: &Topology<'_>) -> bool {
 /// Reports whether no volume, port, anti-affinity or domain of other pods' rules matters for a pod.
 fn is_sized(demand: &Demand<'_>, level: usize, topology: &Topology<'_>) -> bool {
     let level = &demand.levels[level];
-    let keys: Vec<KeyId> = level.rules.iter().filter_map(|rule| topology.spread_key(rule.group)).collect();
+    let keys: Vec<KeyId> = level.rules.iter().filter_map(|rule| spread_key(topology, rule.group)).collect();
     let is_known = level.keys.len() <= 1 && level.keys.iter().all(|key| keys.contains(key));
     let is_free = demand.holds.is_empty() && demand.excluded_by.is_empty();
     !demand.late && is_known && is_free && demand.shape.ports.is_empty() && demand.attachments.is_empty()
@@ -238,7 +240,7 @@ fn spreads(solver: &Solver<'_>, shares: &[Share], option: &NewNodeOption) -> Vec
     for share in shares {
         for rule in &solver.problem.demands[share.shape].levels[share.level].rules {
             if let RuleKind::Spread { max_skew, .. } = rule.kind
-                && solver.topology.spread_key(rule.group) == Some(HOST)
+                && spread_key(&solver.topology, rule.group) == Some(HOST)
             {
                 skews.entry(rule.group).and_modify(|least| *least = max_skew.min(*least)).or_insert(max_skew);
             }
@@ -264,7 +266,7 @@ fn shapes_of(solver: &Solver<'_>, shares: &[Share], group: GroupId) -> BTreeSet<
 
 /// Returns whether a spread counts the launches of an option.
 fn counts(solver: &Solver<'_>, group: GroupId, option: &NewNodeOption) -> Counts {
-    solver.topology.spread_group(group).map_or(Counts::Never, |spread| {
+    spread_group(&solver.topology, group).map_or(Counts::Never, |spread| {
         solver.capacity.templates.counts(option.template, group, spread, &solver.problem.requirement_sets)
     })
 }

@@ -40,24 +40,25 @@ pub(in crate::provision) fn host_spreads<'t>(topology: &'t Topology<'_>) -> impl
     groups.filter(|(_, group)| group.spread().is_some_and(|spread| !spread.domains.pinned)).map(|(id, _)| id)
 }
 
-impl<'a> Topology<'a> {
-    /// Returns the pods that a spread counts, and where; `None` for other groups.
-    pub(in crate::provision) fn spread_group(&self, group: GroupId) -> Option<&SpreadGroup<'a>> {
-        self.groups[group].spread().map(|spread| &spread.group)
-    }
+/// Returns the pods that a spread counts, and where; `None` for other groups.
+pub(in crate::provision) fn spread_group<'t, 'a>(
+    topology: &'t Topology<'a>,
+    group: GroupId,
+) -> Option<&'t SpreadGroup<'a>> {
+    topology.groups[group].spread().map(|spread| &spread.group)
+}
 
-    /// Returns the key of a spread; `None` for other groups.
-    pub(in crate::provision) fn spread_key(&self, group: GroupId) -> Option<KeyId> {
-        let group = &self.groups[group];
-        group.spread().map(|_| group.keys[0])
-    }
+/// Returns the key of a spread; `None` for other groups.
+pub(in crate::provision) fn spread_key(topology: &Topology<'_>, group: GroupId) -> Option<KeyId> {
+    let group = &topology.groups[group];
+    group.spread().map(|_| group.keys[0])
+}
 
-    /// Returns the domains that pods of a spread could reach, with the pods in each.
-    pub(in crate::provision) fn pods_by_domain(&self, group: GroupId) -> Vec<(Domain, u32)> {
-        let group = &self.groups[group];
-        let reachable = group.spread().map_or(&[][..], |spread| &spread.domains.reachable);
-        reachable.iter().map(|domain| (*domain, group.most(0, *domain))).collect()
-    }
+/// Returns the domains that pods of a spread could reach, with the pods in each.
+pub(in crate::provision) fn pods_by_domain(topology: &Topology<'_>, group: GroupId) -> Vec<(Domain, u32)> {
+    let group = &topology.groups[group];
+    let reachable = group.spread().map_or(&[][..], |spread| &spread.domains.reachable);
+    reachable.iter().map(|domain| (*domain, group.most(0, *domain))).collect()
 }
 
 /// Reports whether the plan relies on a minimum above 0.

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{HostLoad, Share, pods_on};
 use crate::provision::Solver;
+use crate::provision::topology::host_minimum::{pods_by_domain, spread_key};
 use crate::provision::topology::{Domain, GroupId, HOST, RuleKind};
 
 /// Spread of some shares over another key than the hostname.
@@ -29,7 +30,7 @@ pub(super) fn zone_spreads(solver: &Solver<'_>, shares: &[Share]) -> Vec<ZoneSpr
     for share in shares {
         for rule in &solver.problem.demands[share.shape].levels[share.level].rules {
             let RuleKind::Spread { max_skew, min_domains } = rule.kind else { continue };
-            if solver.topology.spread_key(rule.group) == Some(HOST) {
+            if spread_key(&solver.topology, rule.group) == Some(HOST) {
                 continue;
             }
             let (skew, domains) = limits.entry(rule.group).or_insert_with(|| {
@@ -44,7 +45,7 @@ pub(super) fn zone_spreads(solver: &Solver<'_>, shares: &[Share]) -> Vec<ZoneSpr
         max_skew: limits[&group].0,
         min_domains: limits[&group].1,
         counted: shares.iter().map(|share| share.shape).filter(|shape| counts(group, *shape)).collect(),
-        pods: solver.topology.pods_by_domain(group),
+        pods: pods_by_domain(&solver.topology, group),
     };
     order.into_iter().map(spread).collect()
 }
