@@ -47,9 +47,9 @@ impl PodAddresses {
     /// Returns where a connection leads: to the same address if it is not that of a pod.
     fn resolve(&self, asked: SocketAddr) -> SocketAddr {
         let pods = self.pods.lock().unwrap_or_else(PoisonError::into_inner);
-        let pod = (1..=u8::MAX).map(|number| Ipv4Addr::new(10, self.network, 255, number)).zip(pods.iter());
-        let found = pod.filter(|(address, (port, _))| asked == (*address, *port).into()).map(|(_, (_, local))| *local);
-        found.last().unwrap_or(asked)
+        let mut numbered = (1..=u8::MAX).map(|number| Ipv4Addr::new(10, self.network, 255, number)).zip(pods.iter());
+        let local = numbered.find_map(|(address, (port, local))| (asked == (address, *port).into()).then_some(*local));
+        local.unwrap_or(asked)
     }
 }
 
