@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::Resources;
 
 use crate::provision::Solver;
+use crate::provision::capacity::node_template::TemplateId;
 use crate::provision::demand::dimensions::add;
 
 /// Returns the cost of the cheapest single node for some pods.
@@ -30,11 +31,22 @@ pub(in crate::provision) fn cheapest_node(solver: &mut Solver<'_>, pods: &[usize
                     .copied()
             });
         }
-        let price = template.and_then(|template| {
+        let prices = template.into_iter().flat_map(|template| {
             let fee = solver.capacity.templates.pool_template_of(template).pool.node_fee.0;
-            Some(solver.capacity.templates.lowest_price(template, &used)? + fee)
+            let with_reservations = with_reservations(solver, template);
+            let price = |template: &TemplateId| Some(solver.capacity.templates.lowest_price(*template, &used)? + fee);
+            with_reservations.iter().filter_map(price).min()
         });
-        best = best.into_iter().chain(price).min();
+        best = best.into_iter().chain(prices).min();
     }
     best
+}
+
+/// Returns the template, and its variants that draw on one capacity reservation.
+fn with_reservations(solver: &mut Solver<'_>, template: TemplateId) -> Vec<TemplateId> {
+    let mut templates = vec![template];
+    for id in solver.capacity.reservations.available() {
+        templates.extend(solver.capacity.templates.reserved(template, &id, &mut solver.topology));
+    }
+    templates
 }
