@@ -126,6 +126,8 @@ fn labels(machine: &FakeInstance, zone_id: Option<String>) -> Value {
         "beta.kubernetes.io/instance-type": instance.instance_type,
         "failure-domain.beta.kubernetes.io/zone": instance.zone,
         "failure-domain.beta.kubernetes.io/region": region,
+        // In a real cluster the node plugin of the EBS CSI driver adds it.
+        "topology.ebs.csi.aws.com/zone": instance.zone,
     });
     if let Some(zone_id) = zone_id {
         labels[label::ZONE_ID] = json!(zone_id);

@@ -1,4 +1,4 @@
-//! Runs the cases of a suite: at most ten of a file in a cluster of their own, or all in a given one.
+//! Runs the cases of a suite: each file in a cluster of its own, or all in a given one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,8 +22,6 @@ const GATES: &str =
     "NodeRepair=true,StaticCapacity=true,CapacityBuffer=true,NodeOverlay=true,SpotToSpotConsolidation=true";
 /// Interruption queue.
 const QUEUE: &str = "karpenter";
-/// Most cases of one file in one cluster; the rest runs in further ones, at the same time.
-const CASES_IN_CLUSTER: usize = 10;
 /// Lines of a log in an error.
 const TAIL: usize = 30;
 
@@ -59,28 +57,29 @@ pub struct Given {
     pub pool: Option<PathBuf>,
 }
 
-/// Runs the suite and returns a result for each chosen case. `record` receives the cases of each part once it has run.
+/// Runs the suite and returns a result for each chosen case. `record` receives the cases of each file once it has run.
 ///
 /// # Errors
 /// Returns an error if the suite cannot be built, if one of its programs ends without a report, or if `record` fails.
 pub async fn run(suite: &Suite, plan: &Plan, record: impl Fn(&[Case]) -> Result<()>) -> Result<Vec<Case>> {
     let program = build(suite.clone()).await?;
     let chosen = list(&program, plan).await?;
-    println!("==> {}: {} cases", suite.name(), chosen.len());
-    let parts = parts(chosen, &Results::read(suite)?);
+    let files = by_file(chosen, &Results::read(suite)?);
+    let cases: usize = files.iter().map(|(_, names)| names.len()).sum();
+    println!("==> {}: {cases} cases in {} files", suite.name(), files.len());
     let clusters = if plan.given.is_some() { 1 } else { plan.clusters };
     let run = |(file, names): (String, BTreeSet<String>)| {
         let (program, record) = (&program, &record);
         async move {
-            let ran = run_part(suite, program, &Plan { cases: any_of(&names), ..plan.clone() }, &file).await;
-            let ran = ran.with_context(|| format!("{}: {file}", suite.name()))?;
+            let ran =
+                run_file(suite, program, plan, &file).await.with_context(|| format!("{}: {file}", suite.name()))?;
             let ran = complete(&file, names, ran);
             ran.iter().for_each(print);
             record(&ran)?;
             Ok::<_, anyhow::Error>(ran)
         }
     };
-    stream::iter(parts).map(run).buffer_unordered(clusters).try_concat().await
+    stream::iter(files).map(run).buffer_unordered(clusters).try_concat().await
 }
 
 /// Program of a suite, and the folder in which it runs.
@@ -107,31 +106,20 @@ async fn list(program: &Program, plan: &Plan) -> Result<Vec<Case>> {
     report("list", command, folder.path()).await
 }
 
-/// Groups the cases by file, and those of long files by name; the parts that took longest the last time come first.
-fn parts(chosen: Vec<Case>, last: &Results) -> Vec<(String, BTreeSet<String>)> {
+/// Groups the cases by file; the files that took longest the last time come first.
+fn by_file(chosen: Vec<Case>, last: &Results) -> Vec<(String, BTreeSet<String>)> {
     let mut files: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for case in chosen {
         files.entry(case.file).or_default().insert(case.name);
     }
-    let took: BTreeMap<(&str, &str), f64> =
-        last.cases().map(|case| ((case.file.as_str(), case.name.as_str()), case.seconds)).collect();
-    let took = |(file, names): &(String, BTreeSet<String>)| -> f64 {
-        names.iter().filter_map(|name| took.get(&(file.as_str(), name.as_str()))).sum()
-    };
-    let mut parts: Vec<_> = files.into_iter().flat_map(|(file, names)| split(&file, &names)).collect();
-    parts.sort_by(|one, other| took(other).total_cmp(&took(one)));
-    parts
+    let took = |file: &str| -> f64 { last.cases().filter(|case| case.file == file).map(|case| case.seconds).sum() };
+    let mut files: Vec<_> = files.into_iter().collect();
+    files.sort_by(|(one, _), (other, _)| took(other).total_cmp(&took(one)));
+    files
 }
 
-/// Splits the cases of a file into parts of nearly equal size.
-fn split(file: &str, names: &BTreeSet<String>) -> Vec<(String, BTreeSet<String>)> {
-    let names: Vec<&String> = names.iter().collect();
-    let size = names.len().div_ceil(names.len().div_ceil(CASES_IN_CLUSTER));
-    names.chunks(size).map(|part| (file.to_owned(), part.iter().copied().cloned().collect())).collect()
-}
-
-/// Runs cases of a file. Cases that did not run because another one of their container failed get a run of their own.
-async fn run_part(suite: &Suite, program: &Program, plan: &Plan, file: &str) -> Result<Vec<Case>> {
+/// Runs the cases of a file. Cases that did not run because another one of their container failed get a run of their own.
+async fn run_file(suite: &Suite, program: &Program, plan: &Plan, file: &str) -> Result<Vec<Case>> {
     let mut ran = run_once(suite, program, plan, file).await?;
     loop {
         let left: BTreeSet<String> =
@@ -335,18 +323,7 @@ pub fn ensure_passed(ran: &[Case]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{any_of, split};
-
-    #[test]
-    fn split_returns_parts_of_nearly_equal_size() {
-        let sizes = |cases: usize| -> Vec<usize> {
-            split("f", &(0..cases).map(|case| case.to_string()).collect())
-                .iter()
-                .map(|(_, names)| names.len())
-                .collect()
-        };
-        assert_eq!((sizes(10), sizes(11), sizes(31)), (vec![10], vec![6, 5], vec![8, 8, 8, 7]));
-    }
+    use super::any_of;
 
     #[test]
     fn any_of_quotes_names() {
