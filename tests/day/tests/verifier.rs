@@ -283,7 +283,7 @@ fn audit_reports_a_breach_when_a_pod_is_pending_too_long() {
     fixture.look(4 * MINUTE);
     fixture.nothing_is_seen();
     fixture.look(1);
-    fixture.is_seen("waits, and no machine is on its way for minutes");
+    fixture.is_seen("waits, and no machine is on its way for 240 s");
     let mut fixture = waiting(true);
     fixture.look(25 * MINUTE);
     fixture.nothing_is_seen();
