@@ -397,19 +397,24 @@ fn deployed(deployment: &Deployment) -> (Snapshot, PodShape) {
     (snapshot, web)
 }
 
+/// Asserts that the plan places all pods validly, and that the next plan launches nothing.
+fn assert_valid_and_stable(snapshot: &Snapshot) {
+    let decided = plan(snapshot);
+    assert_eq!(findings(snapshot, &decided), Vec::<String>::new());
+    assert_eq!(pending(&decided), 0);
+    let after = applied::to(snapshot, &decided);
+    let again = plan(&after);
+    assert_eq!(findings(&after, &again), Vec::<String>::new());
+    assert!(again.launches.is_empty() && pending(&again) == 0, "{again:#?}\nafter {decided:#?}");
+}
+
 proptest! {
     #![proptest_config(cases(150))]
 
     #[test]
     fn plan_with_even_hosts_is_valid_and_stable(deployment in deployment()) {
         let (snapshot, _) = deployed(&deployment);
-        let decided = plan(&snapshot);
-        prop_assert_eq!(findings(&snapshot, &decided), Vec::<String>::new());
-        prop_assert_eq!(pending(&decided), 0);
-        let after = applied::to(&snapshot, &decided);
-        let again = plan(&after);
-        prop_assert_eq!(findings(&after, &again), Vec::<String>::new());
-        prop_assert!(again.launches.is_empty() && pending(&again) == 0, "{:#?}\nafter {:#?}", again, decided);
+        assert_valid_and_stable(&snapshot);
     }
 
     #[test]
@@ -429,13 +434,7 @@ proptest! {
         }
         add_pods(&mut snapshot, shape("batch", 1000, 2048, Vec::new()), plain);
         add_pods(&mut snapshot, separate(500, 1024), prefers);
-        let decided = plan(&snapshot);
-        prop_assert_eq!(findings(&snapshot, &decided), Vec::<String>::new());
-        prop_assert_eq!(pending(&decided), 0);
-        let after = applied::to(&snapshot, &decided);
-        let again = plan(&after);
-        prop_assert_eq!(findings(&after, &again), Vec::<String>::new());
-        prop_assert!(again.launches.is_empty() && pending(&again) == 0, "{:#?}\nafter {:#?}", again, decided);
+        assert_valid_and_stable(&snapshot);
     }
 
     #[test]

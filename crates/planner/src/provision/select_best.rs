@@ -81,8 +81,9 @@ fn best_of(snapshot: &Snapshot, parts: &Arc<[SplitPart]>) -> Plan {
     if !more.is_empty() {
         all.extend(side_by_side(Solver::new(snapshot, parts, &KnownDomains::default()), more));
     }
-    if strategy::are_few(pods, shapes) && needs_even_hosts(snapshot, parts) {
-        all.push(solution(Solver::new(snapshot, parts, &KnownDomains::default()), strategy::EVEN));
+    if strategy::are_few(pods, shapes) && has_spread(snapshot) {
+        let solver = Solver::new(snapshot, parts, &KnownDomains::default());
+        all.extend(has_even_pods(&solver).then(|| solution(solver, strategy::EVEN)));
     }
     all.retain(|solution| solution.left.is_subset(&first));
     let best = all.into_iter().min_by_key(|solution| solution.score);
@@ -99,10 +100,9 @@ fn prefers_separate(snapshot: &Snapshot) -> bool {
     snapshot.shapes.iter().any(|shape| !shape.prefers_apart.is_empty())
 }
 
-/// Reports whether some pending pods are spread over hosts, so that the strategy for even hosts suits them.
-fn needs_even_hosts(snapshot: &Snapshot, parts: &Arc<[SplitPart]>) -> bool {
-    let is_spread = snapshot.shapes.iter().any(|shape| !shape.spread.is_empty());
-    is_spread && has_even_pods(&Solver::new(snapshot, parts, &KnownDomains::default()))
+/// Reports whether some pods are spread over domains.
+fn has_spread(snapshot: &Snapshot) -> bool {
+    snapshot.shapes.iter().any(|shape| !shape.spread.is_empty())
 }
 
 /// Common first part of the strategies that every plan uses.
