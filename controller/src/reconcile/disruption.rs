@@ -8,6 +8,7 @@ mod execute;
 mod labels;
 mod start;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use serde_json::json;
 
 pub use execute::Disruptor;
 pub use labels::{CommandKind, named, said_of};
-pub use start::{DisruptionCommand, begin, stale};
+pub use start::{DisruptionCommand, begin, finish, stale};
 
 use crate::reconcile::node::surges;
 use crate::state::index::Index;
@@ -32,6 +33,9 @@ use crate::write::writer::{Operation, Target};
 const PATIENCE_EACH: Duration = Duration::from_millis(80);
 const LEAST_PATIENCE: Duration = Duration::from_secs(10 * 60);
 const MOST_PATIENCE: Duration = Duration::from_secs(60 * 60);
+
+/// Pods of Nodes, by Node, from a live list. A watch may be late, and what it does not show is lost with the node.
+pub type LivePods = BTreeMap<String, Vec<Arc<Pod>>>;
 
 /// NodeClaim to disrupt, with the pods that prevent its disruption.
 #[derive(Clone, Debug)]
@@ -95,20 +99,22 @@ pub enum CommandEnd {
     },
 }
 
-/// Returns the command with this list of replacements, or `None` if no NodeClaim has the list.
+/// Returns the command with this list of replacements, or `None` if no NodeClaim has the list. Nodes without live pods have
+/// those of the index.
 #[must_use]
-pub fn view(index: &Index, id: &str, now: Timestamp) -> Option<CommandView> {
+pub fn view(index: &Index, id: &str, live: &LivePods, now: Timestamp) -> Option<CommandView> {
     let moving = || index.claims.values().filter(|claim| claim.replaced_by().is_some());
     let of_move = moving().filter(|claim| claim.replaced_by() == Some(id));
-    let leavers: Vec<DisruptedClaim> = of_move.map(|claim| leaver(index, claim, now)).collect();
+    let leavers: Vec<DisruptedClaim> = of_move.map(|claim| leaver(index, claim, live, now)).collect();
     let replacements = id.split(',').map(|name| (name.to_owned(), index.claims.get(name).cloned())).collect();
     (!leavers.is_empty()).then(|| CommandView { leavers, replacements, queued: moving().count(), now })
 }
 
-fn leaver(index: &Index, claim: &Arc<NodeClaim>, now: Timestamp) -> DisruptedClaim {
-    let nodes = index.nodes_of(claim.provider_id().unwrap_or_default());
-    let node = nodes.first().map(|node| Arc::clone(node));
-    let pods = || nodes.iter().take(1).flat_map(|node| index.pods_on(node.name())).filter(|pod| !pod.is_terminal());
+fn leaver(index: &Index, claim: &Arc<NodeClaim>, live: &LivePods, now: Timestamp) -> DisruptedClaim {
+    let node = index.nodes_of(claim.provider_id().unwrap_or_default()).first().map(|node| Arc::clone(node));
+    let name = node.as_ref().map_or("", |node| node.name());
+    let known = live.get(name).cloned().unwrap_or_else(|| index.pods_on(name).cloned().collect());
+    let pods = || known.iter().filter(|pod| !pod.is_terminal());
     DisruptedClaim {
         claim: Arc::clone(claim),
         held_by: pods().find_map(|pod| hold(index, claim, pod, now)),

@@ -3,16 +3,22 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::NodeClaim;
+use api::{NodeClaim, reason};
 use daemon::metric::Metrics;
+use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
-use super::{CommandEnd, CommandKind, DisruptionCommand, begin, decide, view};
+use super::{
+    CommandDecision, CommandEnd, CommandKind, DisruptionCommand, LivePods, begin, decide, finish, said_of, view,
+};
 use crate::metrics::counters;
 use crate::reconcile::queue::QueueAction;
 use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;
 use crate::write::writer::{WriteError, Writer};
+
+/// Maximum number of concurrent lists of pods for one command.
+const LISTS_ABREAST: usize = 16;
 
 /// Executor of disruption commands.
 pub struct Disruptor {
@@ -69,8 +75,8 @@ impl Disruptor {
             );
         }
         counters::move_begun(&self.metrics, &kind, &claims, &order.replacements);
-        if !kind.replaces {
-            counters::move_done(&self.metrics, &kind, &claims);
+        if !kind.replaces && !self.finish(order, &kind, &claims).await? {
+            return Ok(());
         }
         for (condition, claim) in
             order.unhealthy.iter().flat_map(|condition| claims.iter().map(move |it| (condition, it)))
@@ -78,6 +84,59 @@ impl Disruptor {
             counters::unhealthy(&self.metrics, condition, claim);
         }
         Ok(())
+    }
+
+    /// Ends a command without replacements, unless a pod of a live list blocks it. Reports whether the command ended.
+    async fn finish(
+        &self,
+        order: &DisruptionCommand,
+        kind: &CommandKind,
+        claims: &[Arc<NodeClaim>],
+    ) -> Result<bool, WriteError> {
+        let live = self.live_pods(kind, claims).await?;
+        match self.cluster.read(|index| finish(index, order, &live, self.cluster.now())) {
+            Ok(steps) => {
+                self.writer.run_all(steps).await?;
+                counters::move_done(&self.metrics, kind, claims);
+                Ok(true)
+            }
+            Err(why) => {
+                self.report_newcomer(claims, &why);
+                self.rolled_back(&order.claims.join(","), kind, &why, 0);
+                Ok(false)
+            }
+        }
+    }
+
+    /// Publishes why a command without replacements ended before the deletion of its NodeClaims.
+    fn report_newcomer(&self, claims: &[Arc<NodeClaim>], why: &str) {
+        let message = format!("Disruption rolled back: {why}");
+        self.cluster.read(|index| {
+            for claim in claims {
+                let nodes = index.nodes_of(claim.provider_id().unwrap_or_default());
+                let node = nodes.first().map(|node| node.as_ref());
+                let notes = said_of(claim, node, reason::DISRUPTION_BLOCKED, &message);
+                notes.into_iter().for_each(|note| self.cluster.notes.publish(note));
+            }
+        });
+    }
+
+    /// Returns the pods on the nodes of these NodeClaims from the API server. A command that waits for nothing needs none.
+    async fn live_pods(&self, kind: &CommandKind, claims: &[Arc<NodeClaim>]) -> Result<LivePods, WriteError> {
+        if !kind.waits() {
+            return Ok(LivePods::new());
+        }
+        let nodes: Vec<String> = self.cluster.read(|index| {
+            let node = |claim: &Arc<NodeClaim>| {
+                index.nodes_of(claim.provider_id().unwrap_or_default()).first().map(|node| node.name().to_owned())
+            };
+            claims.iter().filter_map(node).collect()
+        });
+        let lists = nodes.into_iter().map(async |node| {
+            let pods = self.writer.pods_on(&node).await?;
+            Ok((node, pods.into_iter().map(Arc::new).collect()))
+        });
+        stream::iter(lists).buffer_unordered(LISTS_ABREAST).try_collect().await
     }
 
     /// Reconciles a command in progress.
@@ -88,8 +147,11 @@ impl Disruptor {
         if self.beginning().contains(id) {
             return Ok(QueueAction::Wait);
         }
-        let found = self.cluster.read(|index| view(index, id, self.cluster.now()));
-        let Some(decision) = found.map(|view| decide(&view)) else { return Ok(QueueAction::Wait) };
+        let mut decision = self.decide(id, &LivePods::new());
+        if let Some(CommandEnd::Done { kind, claims }) = &decision.end {
+            let live = self.live_pods(kind, claims).await?;
+            decision = self.decide(id, &live);
+        }
         self.writer.run_all(decision.steps).await?;
         match &decision.end {
             Some(CommandEnd::Done { kind, claims }) => counters::move_done(&self.metrics, kind, claims),
@@ -100,6 +162,11 @@ impl Disruptor {
             None => {}
         }
         Ok(decision.after.map_or(QueueAction::Wait, QueueAction::After))
+    }
+
+    fn decide(&self, id: &str, live: &LivePods) -> CommandDecision {
+        let found = self.cluster.read(|index| view(index, id, live, self.cluster.now()));
+        found.map(|view| decide(&view)).unwrap_or_default()
     }
 
     /// Records replacements that the API server rejects for a reason that lasts. The next plan may repeat a start that only

@@ -10,7 +10,8 @@ use planner::CommandReason;
 use serde_json::json;
 
 use super::{
-    CommandKind, DisruptedClaim, blocking_pod, close, give_back, is_going, leaver, name, open, say, target, unsay, why,
+    CommandKind, DisruptedClaim, LivePods, blocking_pod, close, give_back, is_going, leaver, name, open, say, target,
+    unsay, why,
 };
 use crate::state::index::Index;
 use crate::write::writer::Operation;
@@ -49,18 +50,17 @@ impl DisruptionCommand {
     }
 }
 
-/// Returns the operations that start a command, and also those that end it if no replacement is needed. Returns `None` if since
-/// the plan a NodeClaim is gone, a pod arrived on an empty node, or a pod blocks its node.
+/// Returns the operations that start a command. Returns `None` if since the plan a NodeClaim is gone, a pod arrived on an empty
+/// node, or a pod blocks its node.
 ///
 /// Nothing is launched before every node is tainted and has its reason. After a crash between two operations, the next
 /// reconcile finds either a complete command or one to roll back.
 #[must_use]
 pub fn begin(index: &Index, order: &DisruptionCommand, now: Timestamp) -> Option<Vec<Operation>> {
     let leavers: Vec<DisruptedClaim> =
-        order.claims.iter().map(|name| present(index, name, now)).collect::<Option<_>>()?;
+        order.claims.iter().map(|name| present(index, name, &LivePods::new(), now)).collect::<Option<_>>()?;
     let kind = order.kind();
-    let taken = |it: &DisruptedClaim| it.in_use && kind.is(CommandReason::Empty) || blocking_pod(it, &kind).is_some();
-    if leavers.iter().any(taken) {
+    if leavers.iter().any(|leaver| newcomer(leaver, &kind).is_some()) {
         return None;
     }
     let mut steps: Vec<Operation> = leavers.iter().filter_map(|it| say(&it.claim, &kind.reason, now)).collect();
@@ -75,16 +75,39 @@ pub fn begin(index: &Index, order: &DisruptionCommand, now: Timestamp) -> Option
         claim.metadata.annotations.get_or_insert_default().insert(annotation::REPLACES.to_owned(), replaces.clone());
         Operation::CreateClaim(Box::new(claim))
     }));
-    if order.replacements.is_empty() {
-        steps.extend(leavers.iter().flat_map(|it| give_back(it, &kind.reason, now)));
-    }
     Some(steps)
 }
 
+/// Returns the operations that end a command without replacements, after its nodes are tainted. kube-scheduler may have bound
+/// pods after the plan and before the taints, which only a live list shows.
+///
+/// # Errors
+/// Returns why a pod of the live list blocks the command. The next plan opens its nodes, see [`stale`].
+pub fn finish(
+    index: &Index,
+    order: &DisruptionCommand,
+    live: &LivePods,
+    now: Timestamp,
+) -> Result<Vec<Operation>, String> {
+    let kind = order.kind();
+    let leavers: Vec<DisruptedClaim> = order.claims.iter().filter_map(|name| present(index, name, live, now)).collect();
+    match leavers.iter().find_map(|leaver| newcomer(leaver, &kind)) {
+        Some(why) => Err(why),
+        None => Ok(leavers.iter().flat_map(|leaver| give_back(leaver, &kind.reason, now)).collect()),
+    }
+}
+
+/// Returns the reason why a pod that arrived after the plan blocks the command.
+fn newcomer(leaver: &DisruptedClaim, kind: &CommandKind) -> Option<String> {
+    let is_occupied = leaver.in_use && kind.is(CommandReason::Empty);
+    let occupied = || format!("a pod was bound to the node of {} since", name(&leaver.claim));
+    is_occupied.then(occupied).or_else(|| blocking_pod(leaver, kind))
+}
+
 /// Returns a NodeClaim that exists, is not being deleted and is in no command, with its node.
-fn present(index: &Index, name: &str, now: Timestamp) -> Option<DisruptedClaim> {
+fn present(index: &Index, name: &str, live: &LivePods, now: Timestamp) -> Option<DisruptedClaim> {
     let claim = index.claims.get(name).filter(|claim| !is_going(claim) && claim.replaced_by().is_none())?;
-    Some(leaver(index, claim, now))
+    Some(leaver(index, claim, live, now))
 }
 
 /// Returns repairs after a crash between two operations of a start: of tainted nodes, and of NodeClaims with a reason, without

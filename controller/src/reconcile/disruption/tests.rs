@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{CommandDecision, CommandEnd, DisruptionCommand, begin, decide, stale, view};
+use super::{CommandDecision, CommandEnd, DisruptionCommand, LivePods, begin, decide, finish, stale, view};
 use crate::fixture::{at, claim, condition as cond, merge, node, pod, status, words};
 use crate::state::index::{Index, Indexed};
 use crate::write::writer::{Operation, Target};
@@ -85,7 +85,7 @@ impl Fixture {
     }
 
     fn decide(&self) -> CommandDecision {
-        view(&self.index, ID, self.now).map(|view| decide(&view)).unwrap_or_default()
+        view(&self.index, ID, &LivePods::new(), self.now).map(|view| decide(&view)).unwrap_or_default()
     }
 
     fn begin(&mut self) {
@@ -122,7 +122,7 @@ impl Fixture {
     /// Runs a new process on this cluster. Existing replacements become initialized if `replacements_come_up`.
     fn recover(&mut self, replacements_come_up: bool) {
         for _ in 0..4 {
-            let found = view(&self.index, ID, self.now).map(|view| decide(&view)).unwrap_or_default();
+            let found = view(&self.index, ID, &LivePods::new(), self.now).map(|view| decide(&view)).unwrap_or_default();
             self.run_all(&found.steps);
             let left = stale(&self.index, &BTreeSet::new());
             self.run_all(&left);
@@ -320,7 +320,7 @@ fn patience_grows_with_queued_claims_within_bounds() {
         fixture.begin();
         for (passed, expected) in [(seconds - 1, false), (seconds, true)] {
             fixture.now = at(1000 + passed);
-            let mut view = view(&fixture.index, ID, fixture.now).unwrap();
+            let mut view = view(&fixture.index, ID, &LivePods::new(), fixture.now).unwrap();
             view.queued = queued;
             let decision = decide(&view);
             assert_eq!(rolled_back(&decision).is_some(), expected, "{queued} queued, after {passed} s");
@@ -431,11 +431,69 @@ fn decide_continues_when_a_claim_is_deleted_meanwhile() {
     assert_eq!(fixture.going(), ["old-1", "old-2"]);
 }
 
+/// Returns all operations of a command without replacements, if no pod arrives.
+fn whole(fixture: &Fixture, order: &DisruptionCommand) -> Vec<Operation> {
+    let mut steps = begin(&fixture.index, order, fixture.now).unwrap();
+    steps.extend(finish(&fixture.index, order, &LivePods::new(), fixture.now).unwrap());
+    steps
+}
+
+/// kube-scheduler may bind a pod after the plan and before the taint. The watch shows it too late, the live list does not.
+#[test]
+fn finish_keeps_the_nodes_when_a_live_list_shows_a_new_pod() {
+    let protects = json!({"metadata": {"annotations": {annotation::DO_NOT_DISRUPT: "true"}}});
+    let rests = json!({
+        "metadata": {"annotations": {annotation::DISRUPT_AT_MOST_ONCE_PER: "1h"}},
+        "status": {"startTime": Fixture::settled().now.to_string()},
+    });
+    let occupied = Some("a pod was bound to the node of old-1 since");
+    let protected = Some("pod default/web has karpenter.sh/do-not-disrupt since");
+    let resting = Some("pod default/web has started since");
+    for (what, guest, reason, expected) in [
+        ("any pod on an empty node", json!({}), CommandReason::Empty, occupied),
+        ("a pod that can move", json!({}), CommandReason::Underutilized, None),
+        ("a protected pod", protects.clone(), CommandReason::Underutilized, protected),
+        ("a protected pod on a drifted node", protects.clone(), CommandReason::Drifted, protected),
+        ("a protected pod on an unhealthy node", protects, CommandReason::Unhealthy, None),
+        ("a resting pod", rests.clone(), CommandReason::Underutilized, resting),
+        ("a resting pod on a drifted node", rests, CommandReason::Drifted, None),
+    ] {
+        let mut fixture = Fixture::settled();
+        let order = alone(reason);
+        let steps = begin(&fixture.index, &order, fixture.now).unwrap();
+        fixture.run_all(&steps);
+        let live = LivePods::from([("node-1".to_owned(), vec![pod(&guest)]), ("node-2".to_owned(), Vec::new())]);
+        let found = finish(&fixture.index, &order, &live, fixture.now);
+        let why = found.as_ref().err().map(String::as_str);
+        assert_eq!(why.is_some(), expected.is_some(), "{what}: {why:?}");
+        assert!(why.unwrap_or_default().starts_with(expected.unwrap_or_default()), "{what}: {why:?}");
+        fixture.run_all(&found.unwrap_or_default());
+        fixture.recover(true);
+        let kept = fixture.going().is_empty();
+        assert_eq!(kept, expected.is_some(), "{what}");
+        assert!(!kept || fixture.is_open(1) && fixture.is_open(2), "{what}: the next plan opens the nodes");
+    }
+}
+
+#[test]
+fn decide_rolls_back_when_a_live_list_shows_a_pod_that_the_watch_does_not() {
+    let mut fixture = Fixture::settled();
+    fixture.begin();
+    fixture.initialize("new-1");
+    fixture.initialize("new-2");
+    assert!(matches!(fixture.decide().end, Some(CommandEnd::Done { .. })));
+    let guest = pod(&json!({"metadata": {"annotations": {annotation::DO_NOT_DISRUPT: "true"}}}));
+    let live = LivePods::from([("node-2".to_owned(), vec![guest])]);
+    let decision = decide(&view(&fixture.index, ID, &live, fixture.now).unwrap());
+    let why = "pod default/web has karpenter.sh/do-not-disrupt since".to_owned();
+    assert_eq!(rolled_back(&decision), Some((why, 0)));
+}
+
 #[test]
 fn begin_deletes_at_once_when_no_replacement_is_needed() {
     let mut fixture = Fixture::settled();
     let order = alone(CommandReason::Empty);
-    let steps = begin(&fixture.index, &order, fixture.now).unwrap();
+    let steps = whole(&fixture, &order);
     let acts: Vec<String> = words(&steps).into_iter().filter(|word| !word.starts_with("event")).collect();
     assert_eq!(
         acts,
@@ -450,7 +508,7 @@ fn begin_deletes_at_once_when_no_replacement_is_needed() {
     );
     for survived in 0..=steps.len() {
         let mut fixture = Fixture::settled();
-        let steps = begin(&fixture.index, &order, fixture.now).unwrap();
+        let steps = whole(&fixture, &order);
         fixture.run_all(&steps[..survived]);
         let going = fixture.going();
         fixture.recover(true);
@@ -473,6 +531,7 @@ fn begin_sets_a_passed_deadline_when_nodes_are_unhealthy() {
         fixture.run_all(&steps);
         let decide = fixture.decide();
         fixture.run_all(&decide.steps);
+        fixture.run_all(&finish(&fixture.index, &order, &LivePods::new(), fixture.now).unwrap());
         assert_eq!(fixture.going(), ["old-1", "old-2"], "it does not wait");
         let annotations = fixture.claim("old-1").unwrap().metadata.annotations.unwrap();
         assert_eq!(annotations[annotation::TERMINATION_TIMESTAMP], at(1000).to_string());
@@ -487,7 +546,7 @@ fn begin_keeps_a_deadline_that_has_passed_already() {
         let annotations = json!({annotation::TERMINATION_TIMESTAMP: deadline.to_string()});
         fixture.change(&claim, &json!({"metadata": {"annotations": annotations}}));
     }
-    let steps = begin(&fixture.index, &alone(CommandReason::Unhealthy), fixture.now).unwrap();
+    let steps = whole(&fixture, &alone(CommandReason::Unhealthy));
     fixture.run_all(&steps);
     let deadline = |name: &str| {
         fixture.claim(name).unwrap().metadata.annotations.unwrap()[annotation::TERMINATION_TIMESTAMP].clone()

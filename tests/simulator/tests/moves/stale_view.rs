@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
-use api::{NodeClaim, NodePool, condition};
+use api::{NodeClaim, NodePool, condition, taint};
 use serde_json::json;
 use simulator::api_server::{CLAIMS, NODES, PODS, POOLS};
 use simulator::clock::of_tokio;
@@ -75,6 +75,38 @@ async fn instance_is_terminated_only_after_a_live_list_of_its_pods() {
         })
         .await;
     assert_eq!(cluster.server.faults(), [] as [String; 0], "pods without their node");
+}
+
+/// The watch of pods stops, and then a pod is bound to an empty node. The command for the node begins, and ends when a live list
+/// shows the pod.
+#[tokio::test(start_paused = true)]
+async fn consolidation_keeps_the_node_of_a_pod_that_it_does_not_see() {
+    let cluster = ModelCluster::new(pool(&["m5.large"], json!({"consolidateAfter": "60s"})), Default::default());
+    let run = cluster.controller_run();
+    run.cluster.view_ages.confirm("Pod", of_tokio());
+    cluster.want("web", Workload::of(1, 500));
+    cluster.until("one node", |cluster| cluster.is_settled(1, 1)).await;
+    cluster.surroundings.scale("web", 0);
+    cluster.until("an empty node", |cluster| cluster.is_settled(1, 0)).await;
+    run.watches.stop(PODS);
+    cluster.surroundings.scale("web", 1);
+    cluster.until("a pod that the controller does not see", |cluster| cluster.is_settled(1, 1)).await;
+    let running = || {
+        let pods = cluster.server.all::<Pod>(PODS).into_iter().filter(|pod| !pod.is_terminating());
+        pods.map(|pod| pod.metadata.uid).collect::<Vec<_>>()
+    };
+    let pod = running();
+    tokio::time::sleep(Duration::from_secs(150)).await;
+    let begun = "karpenter_voluntary_disruption_decisions_total{decision=\"delete\",reason=\"empty\"";
+    let metrics = run.metrics();
+    assert!(metrics.lines().any(|line| line.starts_with(begun)), "no command began: {metrics}");
+    assert_eq!(running(), pod, "the pod was evicted");
+    run.watches.relist(PODS, &cluster.server);
+    run.cluster.view_ages.confirm("Pod", of_tokio());
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(cluster.is_settled(1, 1), Ok(()));
+    let node = cluster.server.all::<Node>(NODES).remove(0);
+    assert!(!node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE), "the node keeps its taint");
 }
 
 /// The watch of NodeClaims of a second replica has stopped when the first one launches instances, and then the second one leads.
