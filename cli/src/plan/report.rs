@@ -170,8 +170,11 @@ fn warnings(answer: &PlanAnswer) -> Vec<String> {
     let without_types = answer.plan.report.pools_without_types.iter();
     let without_types =
         without_types.map(|pool| format!("NodePool {pool}: no available instance type matches its requirements"));
-    let mut all: Vec<String> =
-        answer.cluster.warnings.iter().cloned().chain(without_capacity).chain(without_types).collect();
+    let short_of_values = answer.plan.report.pools_short_of_values.iter();
+    let short_of_values = short_of_values
+        .map(|pool| format!("NodePool {pool}: the available instance types have fewer values than minValues requires"));
+    let all = answer.cluster.warnings.iter().cloned().chain(without_capacity);
+    let mut all: Vec<String> = all.chain(without_types).chain(short_of_values).collect();
     all.sort();
     all
 }

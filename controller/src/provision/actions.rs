@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use api::objects::Node;
 use api::{NodeClaim, NodePool, RebalanceRisk, annotation, reason};
-use planner::{CommandCause, Destination, Plan, PodVerdict, Purpose};
+use planner::{CommandCause, Destination, Plan, PodVerdict, Purpose, Report};
 use serde_json::json;
 use snapshot::SnapshotResult;
 
@@ -151,9 +151,14 @@ fn unschedulable(index: &Index, built: &SnapshotResult, plan: &Plan) -> BTreeMap
 
 /// Adds the events of NodePools without an instance type for any pod. Without pending pods there is no event.
 fn tell_pools(index: &Index, built: &SnapshotResult, plan: &Plan, outcome: &mut PlanActions) {
-    let barren = plan.report.pools_without_types.iter().filter(|_| !built.snapshot.pods.is_empty());
-    for pool in barren.filter_map(|name| index.pools.get(name)) {
-        let message = "NodePool requirements filtered out all compatible available instance types".to_owned();
+    if built.snapshot.pods.is_empty() {
+        return;
+    }
+    let Report { pools_without_types: without, pools_short_of_values: short, .. } = &plan.report;
+    let short = short.iter().map(|pool| (pool, " due to minValues incompatibility"));
+    for (pool, cause) in without.iter().map(|pool| (pool, "")).chain(short) {
+        let Some(pool) = index.pools.get(pool) else { continue };
+        let message = format!("NodePool requirements filtered out all compatible available instance types{cause}");
         let pool = ObjectReference::to::<NodePool>(pool.as_ref());
         outcome.notes.push(Event::warning(pool, reason::NO_COMPATIBLE_INSTANCE_TYPES, message));
     }

@@ -110,6 +110,10 @@ pub struct Report {
     /// NodePools without any available type that satisfies their requirements, independent of the pods. Sorted by name.
     #[serde(default, rename = "barren", skip_serializing_if = "Vec::is_empty")]
     pub pools_without_types: Vec<String>,
+    /// NodePools whose available types have fewer values of a label than `minValues` requires, independent of the pods. Sorted
+    /// by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pools_short_of_values: Vec<String>,
     /// Pods whose NodePool has utilization `Pack` and whose requests are not lowered for another reason than their need, by
     /// node and name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

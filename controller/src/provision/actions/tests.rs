@@ -125,12 +125,17 @@ fn from_plan_reports_barren_nodepools_when_a_pod_is_pending() {
         pools_without_types: vec!["default".to_owned()],
         ..Report::default()
     };
-    for (pods, expected) in [(Vec::new(), 0), (vec![waiting(false)], 1)] {
-        let plan = Plan { report: report.clone(), ..Plan::default() };
-        let snapshot = Snapshot { pods, ..Snapshot::default() };
-        let outcome = from_plan(&index, &SnapshotResult { snapshot, ..SnapshotResult::default() }, &plan, &[]);
-        let reasons: Vec<&str> = published(&outcome).into_iter().map(|(reason, _)| reason).collect();
-        assert_eq!(reasons, vec![reason::NO_COMPATIBLE_INSTANCE_TYPES; expected]);
+    let short =
+        Report { pools_without_types: Vec::new(), pools_short_of_values: vec!["default".to_owned()], ..report.clone() };
+    let message = "NodePool requirements filtered out all compatible available instance types";
+    let of_values = format!("{message} due to minValues incompatibility");
+    for (report, message) in [(report, message), (short, of_values.as_str())] {
+        for (pods, expected) in [(Vec::new(), 0), (vec![waiting(false)], 1)] {
+            let plan = Plan { report: report.clone(), ..Plan::default() };
+            let snapshot = Snapshot { pods, ..Snapshot::default() };
+            let outcome = from_plan(&index, &SnapshotResult { snapshot, ..SnapshotResult::default() }, &plan, &[]);
+            assert_eq!(published(&outcome), vec![(reason::NO_COMPATIBLE_INSTANCE_TYPES, message); expected]);
+        }
     }
 }
 

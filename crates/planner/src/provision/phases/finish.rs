@@ -1,10 +1,10 @@
 //! Conversion of planned nodes into launches: instance types within the limits, and requirements in the form of the API.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    CapacityType, Launch, MicroDollars, Operator, Plan, PodVerdict, Purpose, Report, Requirement, Requirements,
-    ValueSet, label,
+    CapacityType, Launch, MicroDollars, MinValuesPolicy, Operator, Plan, PodVerdict, Purpose, Report, Requirement,
+    Requirements, ValueSet, label,
 };
 
 use crate::provision::capacity::Capacity;
@@ -29,6 +29,7 @@ pub(in crate::provision) fn finish(mut solver: Solver<'_>) -> Plan {
             pods: solver.outcome.verdicts.drain(..).map(|it| it.unwrap_or(PodVerdict::Postponed)).collect(),
             nodes: Vec::new(),
             pools_without_types: pools_without_offerings(&solver.capacity.templates),
+            pools_short_of_values: pools_short_of_values(&solver),
             unpacked: Vec::new(),
             preferences: Vec::new(),
             order: std::mem::take(&mut solver.outcome.order),
@@ -40,12 +41,37 @@ pub(in crate::provision) fn finish(mut solver: Solver<'_>) -> Plan {
 
 /// Returns NodePools without any available instance type, independent of the pods.
 fn pools_without_offerings(templates: &NodeTemplates<'_>) -> Vec<String> {
-    let offers = |pool_template: &PoolTemplate<'_>| {
-        let sound = pool_template.requirements.iter().all(|(_, set)| !set.is_empty());
-        sound && pool_template.candidates.iter().any(|it| it.sold(&pool_template.requirements).next().is_some())
+    names(templates.pool_templates.iter().filter(|it| !offers(it)))
+}
+
+fn offers(pool_template: &PoolTemplate<'_>) -> bool {
+    let sound = pool_template.requirements.iter().all(|(_, set)| !set.is_empty());
+    sound && pool_template.candidates.iter().any(|it| it.sold(&pool_template.requirements).next().is_some())
+}
+
+/// Returns NodePools with available instance types that have fewer values of a label than `minValues` requires, independent of
+/// the pods. A policy that lowers `minValues` needs no other types.
+fn pools_short_of_values(solver: &Solver<'_>) -> Vec<String> {
+    if solver.problem.snapshot.policy.min_values != MinValuesPolicy::Strict {
+        return Vec::new();
+    }
+    let is_short = |pool_template: &&PoolTemplate<'_>| {
+        let asked = pool_template.requirements.iter().filter_map(|(key, set)| Some((key, set, set.min_values()?)));
+        offers(pool_template)
+            && asked.into_iter().any(|(key, set, asked)| {
+                let mut values = BTreeSet::new();
+                for candidate in &pool_template.candidates {
+                    candidate.values(candidate.sold(&pool_template.requirements), key, &mut values);
+                }
+                values.retain(|value| set.allows(Some(value)));
+                values.len() < asked as usize
+            })
     };
-    let without = templates.pool_templates.iter().filter(|it| !offers(it));
-    let mut names: Vec<String> = without.map(|it| it.pool.name.clone()).collect();
+    names(solver.capacity.templates.pool_templates.iter().filter(is_short))
+}
+
+fn names<'a>(pool_templates: impl Iterator<Item = &'a PoolTemplate<'a>>) -> Vec<String> {
+    let mut names: Vec<String> = pool_templates.map(|it| it.pool.name.clone()).collect();
     names.sort();
     names
 }
