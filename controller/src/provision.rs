@@ -140,6 +140,7 @@ impl Provisioner {
         let mut looks = ReplanTimer::starting(Instant::now());
         loop {
             tokio::select! {
+                biased;
                 trigger = triggers.recv() => match trigger {
                     Some(PlanTrigger::New(id)) => batch.trigger(&id, Instant::now()),
                     Some(PlanTrigger::Refused { pod, owner }) if !self.has_promised(&pod) => batch.trigger(&owner, Instant::now()),

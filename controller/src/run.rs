@@ -297,6 +297,7 @@ async fn lead(
         let keeper = Keeper::start(config.clone(), name, life, leading.clone());
         let mut keeper = keeper.context("cannot start the thread of the lease")?;
         tokio::select! {
+            biased;
             acquired = keeper.acquired() => acquired.context("the thread of the lease ended")?,
             panic = panics::of_any(tasks) => anyhow::bail!("a task of the controller ended: {panic}"),
             () = discard_triggers(triggers) => anyhow::bail!("the watches of the controller ended"),
@@ -309,6 +310,7 @@ async fn lead(
 
 async fn until_the_end(leading: &Leading, tasks: &mut JoinSet<()>) -> anyhow::Result<()> {
     tokio::select! {
+        biased;
         signal = daemon::signal::stopped() => {
             let signal = signal.context("cannot install signal handlers")?;
             tracing::info!(signal, "stopping");

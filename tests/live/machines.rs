@@ -40,7 +40,7 @@ impl Machines {
                 let all = reconcile(&nodes, &ec2, &catalogue, &mut registered).await;
                 tokio::time::sleep(POLL).await;
                 // A list of all instances is expensive where there are thousands.
-                while all && !changes.has_changed().unwrap_or(true) {
+                while all && !changes.has_changed() {
                     tokio::time::sleep(POLL).await;
                     ec2.tick();
                 }

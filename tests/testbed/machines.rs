@@ -195,7 +195,7 @@ impl Worker {
             tokio::select! {
                 // A message and a dropped sender both end the simulator.
                 _ = &mut stopped => break,
-                _ = changes.changed() => {}
+                () = changes.changed() => {}
                 () = tokio::time::sleep(self.pause()) => {}
                 Some(_) = tasks.join_next() => {}
             }

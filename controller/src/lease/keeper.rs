@@ -58,6 +58,7 @@ impl Keeper {
                 let _ = report_acquired.send(());
             };
             tokio::select! {
+                biased;
                 () = candidate.lead(&leading, acquired) => {}
                 _ = requested => {
                     leading.end();

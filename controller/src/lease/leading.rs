@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use daemon::changes::ChangeCounter;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Leadership without an election; longer than any process runs.
@@ -13,50 +14,61 @@ const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 ///
 /// The end is a moment and not a flag, so that leadership ends in time although the thread that renews it has no CPU.
 #[derive(Clone, Debug)]
-pub struct Leading(Arc<watch::Sender<Instant>>);
+pub struct Leading(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    end: Mutex<Instant>,
+    changes: ChangeCounter,
+}
 
 impl Leading {
     /// Creates a replica that does not lead yet.
     #[must_use]
     pub fn not_yet() -> Self {
-        Self(Arc::new(watch::Sender::new(Instant::now())))
+        Self::until(Instant::now())
     }
 
     /// Creates a replica that leads without an election.
     #[must_use]
     pub fn without_election() -> Self {
-        Self(Arc::new(watch::Sender::new(Instant::now() + FOREVER)))
+        Self::until(Instant::now() + FOREVER)
+    }
+
+    fn until(end: Instant) -> Self {
+        Self(Arc::new(Shared { end: Mutex::new(end), changes: ChangeCounter::default() }))
     }
 
     /// Extends leadership until `end`.
     pub fn extend(&self, end: Instant) {
-        self.0.send_replace(end);
+        *self.0.end.lock() = end;
+        self.0.changes.add();
     }
 
     /// Ends leadership now.
     pub fn end(&self) {
-        self.0.send_replace(Instant::now());
+        self.extend(Instant::now());
     }
 
     /// Reports whether this replica leads.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        Instant::now() < *self.0.borrow()
+        Instant::now() < *self.0.end.lock()
     }
 
     /// Waits until this replica does not lead.
     pub async fn lost(&self) {
-        let mut end = self.0.subscribe();
+        let mut changes = self.0.changes.subscribe();
         loop {
-            let until = *end.borrow_and_update();
+            let until = *self.0.end.lock();
             tokio::select! {
+                biased;
                 () = tokio::time::sleep_until(until) => {
                     if !self.is_held() {
                         return;
                     }
                 }
-                // The sender lives as long as `self`.
-                _ = end.changed() => {}
+                () = changes.changed() => {}
             }
         }
     }
@@ -64,7 +76,7 @@ impl Leading {
     /// Runs `work` while this replica leads. Returns `None` when it does not lead, or when leadership ends first.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
-            biased;
+           biased;
             () = self.lost() => None,
             done = work => Some(done),
         }

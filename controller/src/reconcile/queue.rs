@@ -123,6 +123,7 @@ impl<K: Ord + Clone> Queue<K> {
             match self.with(|schedule| schedule.next_due()) {
                 Some(due) => {
                     tokio::select! {
+                        biased;
                         () = tokio::time::sleep_until(due) => {}
                         () = self.changed.notified() => {}
                     }

@@ -21,9 +21,9 @@ mod state;
 
 use std::sync::Arc;
 
+use daemon::changes::{ChangeCounter, Changes};
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::watch;
 
 use crate::Settings;
 use crate::calls::{Call, CloudError, FleetRequest, SpotPrice, Subnet};
@@ -45,9 +45,9 @@ use state::FakeState;
 pub struct FakeCloud {
     state: Arc<Mutex<FakeState>>,
     clock: Arc<dyn Clock>,
-    revision: watch::Sender<u64>,
+    revision: ChangeCounter,
     /// Counter of messages sent to queues, for tasks that wait for a message.
-    sent: watch::Sender<u64>,
+    sent: ChangeCounter,
 }
 
 /// Returns the settings of a cluster in us-west-2, for tests.
@@ -72,7 +72,8 @@ impl FakeCloud {
     }
 
     fn new(state: FakeState, clock: Arc<dyn Clock>) -> Self {
-        Self { state: Arc::new(Mutex::new(state)), clock, revision: watch::Sender::new(0), sent: watch::Sender::new(0) }
+        let (revision, sent) = (ChangeCounter::default(), ChangeCounter::default());
+        Self { state: Arc::new(Mutex::new(state)), clock, revision, sent }
     }
 
     /// Returns the calls of other clients of the account.
@@ -83,7 +84,7 @@ impl FakeCloud {
 
     /// Subscribes to a counter of instance changes. After a change, read [`Self::machines`].
     #[must_use]
-    pub fn changes(&self) -> watch::Receiver<u64> {
+    pub fn changes(&self) -> Changes {
         self.revision.subscribe()
     }
 
@@ -250,8 +251,8 @@ impl FakeCloud {
 
     fn announce(&self, changed: bool) {
         if changed {
-            self.revision.send_modify(|revision| *revision += 1);
-            self.sent.send_modify(|count| *count += 1);
+            self.revision.add();
+            self.sent.add();
         }
     }
 

@@ -14,6 +14,7 @@ mod commands;
 pub mod dice;
 mod false_nodes;
 pub mod faults;
+pub mod idle;
 pub mod market;
 pub mod peer;
 pub mod picture;

@@ -25,6 +25,7 @@ use crate::clock::{MINUTE, Moment, SECOND, START, moment, timestamp};
 use crate::cluster_state::ClusterState;
 use crate::commands::Commands;
 use crate::false_nodes::FalseNodes;
+use crate::idle::Idle;
 use crate::market::Market;
 use crate::peer::Peer;
 use crate::record::Record;
@@ -79,7 +80,8 @@ impl Simulation {
     /// # Errors
     /// Returns an error if a data file of Kerf is damaged or the runtime cannot be created.
     pub fn new(setup: &Setup) -> anyhow::Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().context("a runtime")?;
+        let idle = Arc::new(Idle::default());
+        let runtime = runtime(&idle).context("a runtime")?;
         let seconds = SignedDuration::from_secs;
         let boot = Boot {
             registers: (seconds(REGISTERS.0), seconds(REGISTERS.1)),
@@ -94,7 +96,7 @@ impl Simulation {
             stage_clock::set(begin, timestamp(START));
             stage_clock::skew(skews);
             let (market, ec2) = Market::new(&mut crate::dice::Dice::new(setup.seed), &setup.sizes)?;
-            let mut stage = Stage::new(ec2, setup.pools(), setup.grain.max(1), setup.replicas);
+            let mut stage = Stage::new(ec2, setup.pools(), setup.grain.max(1), setup.replicas, idle);
             stage.cluster.surroundings.boot(boot);
             if setup.false_bookmarks {
                 stage.confirm_stopped_watches();
@@ -357,6 +359,14 @@ impl Simulation {
             }
         }
     }
+}
+
+/// Creates the runtime with a paused clock, which reports when all its tasks wait.
+fn runtime(idle: &Arc<Idle>) -> std::io::Result<Runtime> {
+    let (parks, unparks) = (Arc::clone(idle), Arc::clone(idle));
+    let mut builder = Builder::new_current_thread();
+    builder.on_thread_park(move || parks.set(true)).on_thread_unpark(move || unparks.set(false));
+    builder.enable_all().start_paused(true).build()
 }
 
 fn key(pod: &str) -> String {

@@ -14,6 +14,7 @@ use api::objects::Pod;
 use cloud::fake::{FakeCloud, FakeInstance};
 use controller::lease::{Candidate, Leading};
 use controller::settings::LeaseName;
+use daemon::changes::Changes;
 use serde_json::Value;
 use simulator::api_server::{ApiServer, Event, PODS};
 use simulator::clock::{of_replica, of_tokio};
@@ -22,10 +23,10 @@ use simulator::controller_run::ControllerRun;
 use simulator::middleware::client;
 use simulator::watches::WATCHED;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::clock::{Moment, SECOND, span};
+use crate::idle::Idle;
 use crate::setup::Replicas;
 use crate::source::Witness;
 use acts::Acts;
@@ -51,8 +52,8 @@ pub struct Stage {
     report: UnboundedSender<(usize, Report)>,
     reports: UnboundedReceiver<(usize, Report)>,
     received: Vec<(usize, Report)>,
-    objects: watch::Receiver<u64>,
-    machines: watch::Receiver<u64>,
+    objects: Changes,
+    machines: Changes,
     shared: Arc<Shared>,
 }
 
@@ -67,6 +68,7 @@ pub(crate) struct Shared {
     /// Terminations by Kerf of nodes with pods: Node and number of pods.
     early: Mutex<Vec<(String, usize)>>,
     acts: Mutex<Acts>,
+    idle: Arc<Idle>,
 }
 
 /// Change of the processes since the last look.
@@ -79,9 +81,10 @@ pub enum Shift {
 }
 
 impl Stage {
-    /// Creates a cluster without a controller, in a runtime with a paused clock. Its models react after `grain` milliseconds.
+    /// Creates a cluster without a controller, in a runtime with a paused clock that reports to `idle`. Its models react after
+    /// `grain` milliseconds.
     #[must_use]
-    pub fn new(ec2: FakeCloud, pools: Vec<Value>, grain: Moment, kind: Replicas) -> Self {
+    pub fn new(ec2: FakeCloud, pools: Vec<Value>, grain: Moment, kind: Replicas, idle: Arc<Idle>) -> Self {
         let machines = ec2.changes();
         let cluster = ModelCluster::on(ec2, pools, Default::default(), span(grain));
         let (_, events) = cluster.server.watch();
@@ -93,6 +96,7 @@ impl Stage {
             ended: Mutex::default(),
             early: Mutex::default(),
             acts: Mutex::default(),
+            idle,
         });
         Self {
             objects: cluster.server.changes(),
@@ -274,9 +278,9 @@ impl Stage {
     pub async fn change(&mut self, most: Moment) {
         tokio::select! {
             biased;
-            _ = self.objects.changed() => {}
+            () = self.objects.changed() => {}
             // `changed_machines` must still see the change.
-            _ = self.machines.changed() => self.machines.mark_changed(),
+            () = self.machines.changed() => self.machines.mark_changed(),
             report = self.reports.recv() => self.received.extend(report),
             () = tokio::time::sleep_until(Instant::now() + span(most)) => {}
         }
@@ -293,7 +297,7 @@ impl Stage {
     /// Returns the instances if EC2 has changed any since the last call.
     pub fn changed_machines(&mut self) -> Option<Vec<FakeInstance>> {
         self.cluster.ec2.tick();
-        let changed = self.machines.has_changed().unwrap_or(true);
+        let changed = self.machines.has_changed();
         self.machines.mark_unchanged();
         changed.then(|| self.cluster.ec2.machines())
     }

@@ -87,6 +87,17 @@ fn simulation_keeps_invariants_when_a_day_has_many_faults() {
     assert_well(played(&setup, sample()), sample().faults);
 }
 
+/// A fault that a day shows must be there again when somebody looks for its cause.
+#[test]
+fn simulation_repeats_exactly_with_its_seed() {
+    let size = Size { faults: 40, hours: 1, ..sample() };
+    let [first, second] = [(), ()].map(|()| played(&usual(3, size), size));
+    assert!(first.record.takeovers > 1 && first.record.notices > 0, "too few events to tell the runs apart");
+    assert_eq!(first.record, second.record);
+    let ends = [&first, &second].map(|it| (it.audit.steps, it.cluster_state.pods.keys().collect::<Vec<_>>()));
+    assert_eq!(ends[0], ends[1]);
+}
+
 /// Once, the test ended with a pending pod that was created ten seconds before the end.
 #[test]
 fn simulation_keeps_invariants_when_the_day_is_larger() {

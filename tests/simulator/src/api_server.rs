@@ -7,6 +7,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use api::objects::{Pod, PodDisruptionBudget};
+use daemon::changes::{ChangeCounter, Changes};
 use http::{Method, Request, Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 pub use json_patch::merge;
@@ -14,7 +15,6 @@ use kube::client::Body;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::watch;
 
 pub use crate::objects::{Change, Event, Objects};
 
@@ -45,7 +45,7 @@ pub struct ApiServer {
     state: Mutex<State>,
     clock: fn() -> Timestamp,
     /// Last version.
-    changes: watch::Sender<u64>,
+    changes: ChangeCounter,
 }
 
 #[derive(Default)]
@@ -64,7 +64,7 @@ impl ApiServer {
     /// Creates a server without objects.
     #[must_use]
     pub fn new(clock: fn() -> Timestamp) -> Self {
-        Self { state: Mutex::default(), clock, changes: watch::Sender::new(0) }
+        Self { state: Mutex::default(), clock, changes: ChangeCounter::default() }
     }
 
     /// Runs an invariant check after every later change.
@@ -133,7 +133,7 @@ impl ApiServer {
 
     /// Subscribes to the version, which grows with every change.
     #[must_use]
-    pub fn changes(&self) -> watch::Receiver<u64> {
+    pub fn changes(&self) -> Changes {
         self.changes.subscribe()
     }
 
@@ -233,14 +233,17 @@ impl ApiServer {
     }
 
     fn lock(&self) -> Locked<'_> {
-        Locked { state: self.state.lock().unwrap(), changes: &self.changes }
+        let state = self.state.lock().unwrap();
+        Locked { version: state.version, state, changes: &self.changes }
     }
 }
 
-/// Locked state; observers receive its version when the lock is released.
+/// Locked state; observers are told of a new version when the lock is released.
 struct Locked<'a> {
     state: MutexGuard<'a, State>,
-    changes: &'a watch::Sender<u64>,
+    /// Version before the lock.
+    version: u64,
+    changes: &'a ChangeCounter,
 }
 
 impl Deref for Locked<'_> {
@@ -259,8 +262,9 @@ impl DerefMut for Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        let version = self.state.version;
-        self.changes.send_if_modified(|known| std::mem::replace(known, version) != version);
+        if self.state.version != self.version {
+            self.changes.add();
+        }
     }
 }
 

@@ -126,9 +126,9 @@ impl Surroundings {
             let ahead = |at: Timestamp| Duration::try_from(at.duration_since(now)).unwrap_or_default();
             let due = self.ec2.next_change().into_iter().chain(next).min().map(ahead);
             tokio::select! {
-                biased;
-                _ = objects.changed() => {}
-                _ = machines.changed() => {}
+               biased;
+                () = objects.changed() => {}
+                () = machines.changed() => {}
                 () = self.desired.notified() => {}
                 () = tokio::time::sleep(due.unwrap_or(IDLE)) => {}
             }

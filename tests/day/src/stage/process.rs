@@ -91,6 +91,7 @@ pub async fn run(mut controller_run: ControllerRun, start: Start) {
     let work = async {
         if let Some(lease) = &mut lease {
             tokio::select! {
+                biased;
                 acquired = lease.keeper.acquired() => if acquired.is_err() { return (End::LostLease, None) },
                 message = controller_run.panicked() => return (End::Panicked, Some(message)),
             }
@@ -99,6 +100,7 @@ pub async fn run(mut controller_run: ControllerRun, start: Start) {
         controller_run.listens(QUEUE);
         controller_run.plans_by(rules, planner);
         tokio::select! {
+            biased;
             () = leading.lost() => {
                 weather.unpaused().await;
                 (End::LostLease, None)
@@ -107,7 +109,7 @@ pub async fn run(mut controller_run: ControllerRun, start: Start) {
         }
     };
     let (end, message) = tokio::select! {
-        biased;
+       biased;
         () = weather.crash.comes() => (End::Killed, None),
         ended = work => ended,
     };

@@ -189,6 +189,7 @@ pub struct Planner {
 
 impl PlanSource for Planner {
     fn plan(&self, built: &SnapshotResult) -> ValidatedPlan {
+        self.weather.shared.idle.wait();
         self.weather.panics.strike_plan();
         self.witness.plan(built)
     }

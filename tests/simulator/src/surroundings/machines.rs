@@ -7,10 +7,10 @@ use std::sync::Arc;
 use api::objects::Node;
 use api::{condition, label, quantity, taint};
 use cloud::fake::FakeInstance;
+use daemon::changes::Changes;
 use jiff::{SignedDuration, Timestamp};
 use planner::Resources;
 use serde_json::{Map, Value, json};
-use tokio::sync::watch;
 
 use super::Place;
 use crate::api_server::{NODES, text};
@@ -51,7 +51,7 @@ pub(super) struct Machines {
     rigid: BTreeSet<String>,
     /// All instances as of the last change.
     all: Vec<FakeInstance>,
-    changes: Option<watch::Receiver<u64>>,
+    changes: Option<Changes>,
 }
 
 impl Machines {
@@ -98,7 +98,7 @@ impl Machines {
             changes.mark_changed();
             changes
         });
-        if !changes.has_changed().unwrap_or(true) {
+        if !changes.has_changed() {
             return std::mem::take(&mut self.all);
         }
         changes.mark_unchanged();
