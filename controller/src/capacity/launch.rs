@@ -360,7 +360,8 @@ impl Launcher {
         let catalogue = self.offerings.catalogue_of(&before, self.cluster.now());
         let kinds = catalogue.as_ref().map(|catalogue| catalogue.types.as_slice()).unwrap_or_default();
         let kind = kinds.iter().find(|kind| kind.name == instance.instance_type);
-        let parts = cloud::launch::claim::describe(instance, kind, self.offerings.settings());
+        let requirements = cloud::requirements(&before.spec.requirements);
+        let parts = cloud::launch::claim::describe(instance, kind, &requirements, self.offerings.settings());
         let class = self.offerings.class(&before.spec.node_class_ref.name);
         let parts = if request::got_efa(&before, class.as_deref().map(|class| &class.spec)) {
             parts

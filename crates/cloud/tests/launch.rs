@@ -715,7 +715,7 @@ async fn describe_returns_the_claim_fields_of_an_instance() {
         .unwrap();
     let instance = fixture.alive().remove(0);
     let kind = fixture.catalogue.types.iter().find(|kind| kind.name == instance.instance_type);
-    let parts = cloud::launch::claim::describe(&instance, kind, &fixture.settings);
+    let parts = cloud::launch::claim::describe(&instance, kind, &Requirements::default(), &fixture.settings);
     assert_eq!(parts.provider_id, format!("aws:///{}/{}", instance.zone, instance.id));
     assert_eq!(cloud::launch::claim::instance_id(&parts.provider_id), Some(instance.id.as_str()));
     assert_eq!(cloud::launch::claim::instance_id("kind://x/i-1"), None);
@@ -733,6 +733,6 @@ async fn describe_returns_the_claim_fields_of_an_instance() {
     }
     assert!(parts.labels[label::ZONE_ID].starts_with("usw2-az"));
     assert!(parts.allocatable["cpu"].millis().unwrap() < parts.capacity["cpu"].millis().unwrap());
-    let unknown = cloud::launch::claim::describe(&instance, None, &fixture.settings);
+    let unknown = cloud::launch::claim::describe(&instance, None, &Requirements::default(), &fixture.settings);
     assert!(unknown.capacity.is_empty() && unknown.labels.contains_key(label::ZONE));
 }

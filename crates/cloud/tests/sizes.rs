@@ -15,7 +15,7 @@ use cloud::types::{
 use cloud::unavailable_offerings::UnavailableOfferings;
 use cloud::{Image, Instance, InstanceTypeInfo, Settings, data};
 use jiff::Timestamp;
-use planner::{CapacityType, InstanceType, Resources};
+use planner::{CapacityType, InstanceType, Operator, Requirement, Requirements, Resources};
 
 const NOW: Timestamp = Timestamp::constant(1_790_000_000, 0);
 const EFA: &str = "vpc.amazonaws.com/efa";
@@ -124,9 +124,41 @@ fn tenancy_label_is_default_unless_requested() {
     let instance = Instance { instance_type: kind.name.clone(), ..Instance::default() };
     let mut several = kind.clone();
     several.labels.insert("example.com/either".to_owned(), vec!["a".to_owned(), "b".to_owned()]);
-    let labels = cloud::launch::claim::describe(&instance, Some(&several), &Settings::default()).labels;
+    let labels =
+        cloud::launch::claim::describe(&instance, Some(&several), &Requirements::default(), &Settings::default())
+            .labels;
     assert_eq!(labels.get(label::INSTANCE_TENANCY).map(String::as_str), Some("default"));
     assert!(!labels.contains_key("example.com/either"), "the value is ambiguous");
+}
+
+/// A node without the label that its pods select never receives them, and another node is launched for them.
+#[test]
+fn describe_follows_the_requirements_of_the_nodeclaim() {
+    let mut kind = kind("m5.large", &class());
+    let partitions = ["1", "2", "3"].map(str::to_owned).to_vec();
+    kind.labels.insert(label::PLACEMENT_GROUP_PARTITION.to_owned(), partitions);
+    let instance = Instance { instance_type: kind.name.clone(), ..Instance::default() };
+    let labels = |requirements: &[Requirement]| {
+        let requirements: Requirements = requirements.iter().collect();
+        cloud::launch::claim::describe(&instance, Some(&kind), &requirements, &Settings::default()).labels
+    };
+    let of = |key: &str, requirement: Requirement| labels(&[requirement]).get(key).cloned();
+    let (tenancy, partition, team) = (label::INSTANCE_TENANCY, label::PLACEMENT_GROUP_PARTITION, "example.com/team");
+    for (key, operator, values, expected) in [
+        (tenancy, Operator::In, vec!["dedicated"], Some("dedicated")),
+        (tenancy, Operator::NotIn, vec!["default"], Some("dedicated")),
+        (tenancy, Operator::In, vec!["dedicated", "default"], Some("default")),
+        (partition, Operator::In, vec!["3", "2"], Some("2")),
+        (partition, Operator::NotIn, vec!["1"], Some("2")),
+        (team, Operator::In, vec!["a"], Some("a")),
+        (team, Operator::In, vec!["a", "b"], None),
+        (team, Operator::Exists, vec![], None),
+        ("karpenter.sh/own", Operator::In, vec!["a"], None),
+    ] {
+        let found = of(key, Requirement::new(key, operator, values.clone()));
+        assert_eq!(found.as_deref(), expected, "{key} {operator:?} {values:?}");
+    }
+    assert_eq!(labels(&[]).get(partition), None, "EC2 selects the partition");
 }
 
 /// Rows: the reservation preference of the launch, whether the feature gate is enabled, and the capacity type.
@@ -147,7 +179,13 @@ fn describe_returns_on_demand_when_reservation_is_not_targeted() {
             ..Instance::default()
         };
         let settings = Settings { reserved_capacity: open, ..Settings::default() };
-        let labels = cloud::launch::claim::describe(&instance, Some(&kind("m5.large", &class())), &settings).labels;
+        let labels = cloud::launch::claim::describe(
+            &instance,
+            Some(&kind("m5.large", &class())),
+            &Requirements::default(),
+            &settings,
+        )
+        .labels;
         let value = |key: &str| labels.get(key).map(String::as_str);
         assert_eq!(value(label::CAPACITY_TYPE), Some(expected), "{preference:?}, open {open}");
         let reserved = (expected == "reserved").then_some("cr-1");
@@ -158,7 +196,12 @@ fn describe_returns_on_demand_when_reservation_is_not_targeted() {
 #[test]
 fn without_efa_removes_efa_from_the_claim() {
     let kind = kind("m6idn.32xlarge", &class());
-    let parts = cloud::launch::claim::describe(&Instance::default(), Some(&kind), &Settings::default());
+    let parts = cloud::launch::claim::describe(
+        &Instance::default(),
+        Some(&kind),
+        &Requirements::default(),
+        &Settings::default(),
+    );
     assert!(parts.capacity.contains_key(EFA) && parts.allocatable.contains_key(EFA));
     let parts = parts.without_efa();
     assert!(!parts.capacity.contains_key(EFA) && !parts.allocatable.contains_key(EFA));

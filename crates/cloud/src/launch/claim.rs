@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::{Quantity, label, quantity};
-use planner::{CapacityType, InstanceType, Resources};
+use planner::{CapacityType, InstanceType, Requirements, Resources};
 
 use crate::calls::Instance;
 use crate::settings::Settings;
@@ -36,20 +36,19 @@ impl ClaimParts {
     }
 }
 
-/// Describes an instance. `kind` is its instance type under its EC2NodeClass, if the catalogue still has it.
+/// Describes an instance. `kind` is its instance type under its EC2NodeClass, if the catalogue still has it. The launch followed
+/// the `requirements` of the NodeClaim.
 #[must_use]
-pub fn describe(instance: &Instance, kind: Option<&InstanceType>, settings: &Settings) -> ClaimParts {
-    let mut labels = BTreeMap::new();
+pub fn describe(
+    instance: &Instance,
+    kind: Option<&InstanceType>,
+    requirements: &Requirements,
+    settings: &Settings,
+) -> ClaimParts {
+    let mut labels = required_labels(requirements);
     for (key, values) in kind.into_iter().flat_map(|kind| &kind.labels) {
-        let known = match values.as_slice() {
-            [value] => Some(value),
-            // The tenancy is `default` unless the NodeClaim requests another one, and the NodeClaim's own label takes
-            // precedence.
-            several if key == label::INSTANCE_TENANCY => several.first(),
-            _ => None,
-        };
-        if let Some(value) = known {
-            labels.insert(key.clone(), value.clone());
+        if let Some(value) = chosen_value(key, values, requirements) {
+            labels.insert(key.clone(), value.to_owned());
         }
     }
     let reservation = reservation(instance, settings);
@@ -83,6 +82,27 @@ pub fn describe(instance: &Instance, kind: Option<&InstanceType>, settings: &Set
         capacity: kind.map(|kind| quantities(&kind.capacity)).unwrap_or_default(),
         allocatable: kind.map(|kind| quantities(&kind.allocatable)).unwrap_or_default(),
     }
+}
+
+/// Returns the labels of the NodeClaim's owner that its requirements determine: those with a single value. The instance determines
+/// the well-known ones.
+fn required_labels(requirements: &Requirements) -> BTreeMap<String, String> {
+    let own = requirements.iter().filter(|(key, _)| !label::is_well_known(key) && !label::is_restricted(key));
+    own.filter_map(|(key, set)| Some((key.to_owned(), set.single()?.to_owned()))).collect()
+}
+
+/// Returns the value of a label on an instance whose type may have these values. A launch uses the first tenancy and the first
+/// partition that the requirements allow; without a requirement on the partition, EC2 selects one.
+fn chosen_value<'a>(key: &str, values: &'a [String], requirements: &Requirements) -> Option<&'a str> {
+    let required = requirements.get(key);
+    let allowed = || values.iter().find(|value| required.is_none_or(|set| set.allows(Some(value.as_str()))));
+    let chosen = match values {
+        [value] => Some(value),
+        _ if key == label::INSTANCE_TENANCY => allowed(),
+        _ if key == label::PLACEMENT_GROUP_PARTITION && required.is_some() => allowed(),
+        _ => None,
+    };
+    chosen.map(String::as_str)
 }
 
 /// Returns the reservation that the launch targeted. An instance that EC2 matched to an open reservation by itself counts as
