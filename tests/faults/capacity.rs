@@ -198,6 +198,8 @@ fn zonal_shift_keeps_launches_out_of_its_zone() {
         let shift = ZonalShift { zone_id: "usw2-az1".to_owned(), expires: None, applied: true };
         fixture.environment.ec2.set_zonal_shifts(CLUSTER, Some(vec![shift]));
         fixture.wait_for_event("default", reason::ZONAL_SHIFT_ACTIVE, "excludes zone us-west-2a (usw2-az1)").await?;
+        // A node from before the shift would take the pod.
+        fixture.remove_nodes().await?;
         fixture.pod("pinned", "1", zone).await?;
         let pod = eventually("the pinned pod", LIMIT, async || {
             let pods = fixture.pods().list(&ListParams::default().labels("app=pinned")).await?.items;

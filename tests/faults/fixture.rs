@@ -140,6 +140,17 @@ impl Fixture {
         Ok(())
     }
 
+    /// Deletes all nodes. The controller may have launched one for a pod that was just deleted.
+    pub async fn remove_nodes(&self) -> Result<()> {
+        eventually("the nodes to go", LIMIT, async || {
+            self.api::<NodeClaim>().delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+            let claims = self.list::<NodeClaim>().await?.len();
+            ensure!(claims == 0, "{claims} NodeClaims are left");
+            Ok(Some(()))
+        })
+        .await
+    }
+
     /// Asserts that RBAC and admission policies of the chart permitted every request of the controller.
     fn was_forbidden_nothing(&self) -> Result<()> {
         let asked = self.environment.control_plane.controller_requests()?;
