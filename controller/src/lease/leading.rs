@@ -76,7 +76,7 @@ impl Leading {
     /// Runs `work` while this replica leads. Returns `None` when it does not lead, or when leadership ends first.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
-           biased;
+            biased;
             () = self.lost() => None,
             done = work => Some(done),
         }

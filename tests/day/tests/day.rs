@@ -87,7 +87,7 @@ fn simulation_keeps_invariants_when_a_day_has_many_faults() {
     assert_well(played(&setup, sample()), sample().faults);
 }
 
-/// A fault that a day shows must be there again when somebody looks for its cause.
+/// The cause of a violation can only be found if the next run with the seed has it too.
 #[test]
 fn simulation_repeats_exactly_with_its_seed() {
     let size = Size { faults: 40, hours: 1, ..sample() };

@@ -238,7 +238,7 @@ impl ApiServer {
     }
 }
 
-/// Locked state; observers are told of a new version when the lock is released.
+/// Locked state. The release of the lock notifies observers of a new version.
 struct Locked<'a> {
     state: MutexGuard<'a, State>,
     /// Version before the lock.

@@ -10,6 +10,7 @@ use serde_json::json;
 use simulator::api_server::{CLAIMS, NODES, PODS, POOLS};
 use simulator::clock::of_tokio;
 use simulator::cluster::{ModelCluster, pool};
+use simulator::controller_run::ControllerRun;
 use simulator::crash::Crash;
 use simulator::surroundings::Workload;
 
@@ -47,12 +48,8 @@ fn condition_of(cluster: &ModelCluster) -> Option<String> {
     Some(found.message.clone())
 }
 
-/// The watch of pods fails, and then a pod is bound to an empty node. The deletion of the node evicts the pod before the instance
-/// ends.
-#[tokio::test(start_paused = true)]
-async fn instance_is_terminated_only_after_a_live_list_of_its_pods() {
-    let cluster = ModelCluster::new(pool(&["m5.large"], json!({"consolidateAfter": "Never"})), Default::default());
-    let run = cluster.controller_run();
+/// Stops the watch of pods while there is one empty node, and lets a pod be bound to it.
+async fn hide_pod_on_empty_node(cluster: &ModelCluster, run: &ControllerRun) {
     cluster.want("web", Workload::of(1, 500));
     cluster.until("one node", |cluster| cluster.is_settled(1, 1)).await;
     cluster.surroundings.scale("web", 0);
@@ -60,6 +57,15 @@ async fn instance_is_terminated_only_after_a_live_list_of_its_pods() {
     run.watches.stop(PODS);
     cluster.surroundings.scale("web", 1);
     cluster.until("a pod that the controller does not see", |cluster| cluster.is_settled(1, 1)).await;
+}
+
+/// The watch of pods fails, and then a pod is bound to an empty node. The deletion of the node evicts the pod before the instance
+/// ends.
+#[tokio::test(start_paused = true)]
+async fn instance_is_terminated_only_after_a_live_list_of_its_pods() {
+    let cluster = ModelCluster::new(pool(&["m5.large"], json!({"consolidateAfter": "Never"})), Default::default());
+    let run = cluster.controller_run();
+    hide_pod_on_empty_node(&cluster, &run).await;
     let claim = cluster.claims().remove(0).metadata.name.unwrap();
     cluster.server.checked_by(Box::new(|objects| {
         let nodes = objects.all::<Node>(NODES);
@@ -84,13 +90,7 @@ async fn consolidation_keeps_the_node_of_a_pod_that_it_does_not_see() {
     let cluster = ModelCluster::new(pool(&["m5.large"], json!({"consolidateAfter": "60s"})), Default::default());
     let run = cluster.controller_run();
     run.cluster.view_ages.confirm("Pod", of_tokio());
-    cluster.want("web", Workload::of(1, 500));
-    cluster.until("one node", |cluster| cluster.is_settled(1, 1)).await;
-    cluster.surroundings.scale("web", 0);
-    cluster.until("an empty node", |cluster| cluster.is_settled(1, 0)).await;
-    run.watches.stop(PODS);
-    cluster.surroundings.scale("web", 1);
-    cluster.until("a pod that the controller does not see", |cluster| cluster.is_settled(1, 1)).await;
+    hide_pod_on_empty_node(&cluster, &run).await;
     let running = || {
         let pods = cluster.server.all::<Pod>(PODS).into_iter().filter(|pod| !pod.is_terminating());
         pods.map(|pod| pod.metadata.uid).collect::<Vec<_>>()
