@@ -356,19 +356,15 @@ impl Reconciler {
     async fn ask_live(&self, view: &mut node::NodeView, drain: &mut Drain) -> Result<(), WriteError> {
         let is_stale = !self.cluster.view_ages.are_current(view.now);
         if is_stale {
-            view.pods = self.live_pods(view.node.name()).await?;
+            view.pods = self.writer.pods_on(view.node.name()).await?;
         }
         if node::asks(view, drain) {
             view.instance = self.instance(Some(view.node.spec.provider_id.as_str())).await?;
         }
         if !is_stale && node::ends_instance(view, drain) {
-            view.pods = self.live_pods(view.node.name()).await?;
+            view.pods = self.writer.pods_on(view.node.name()).await?;
         }
         Ok(())
-    }
-
-    async fn live_pods(&self, node: &str) -> Result<Vec<Arc<Pod>>, WriteError> {
-        Ok(self.writer.pods_on(node).await?.into_iter().map(Arc::new).collect())
     }
 
     async fn overlay(&self, name: &str) -> Result<QueueAction, WriteError> {

@@ -198,10 +198,10 @@ impl Writer {
     ///
     /// # Errors
     /// Returns an error if the API server does not return them.
-    pub async fn pods_on(&self, node: &str) -> Result<Vec<Pod>, WriteError> {
+    pub async fn pods_on(&self, node: &str) -> Result<Vec<Arc<Pod>>, WriteError> {
         let api: Api<Pod> = Api::all(self.clients.general.clone());
         let of_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
-        Ok(self.send(api.list(&of_node)).await?.items)
+        Ok(self.send(api.list(&of_node)).await?.items.into_iter().map(Arc::new).collect())
     }
 
     /// Returns all NodeClaims from the API server, not from the index.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::{NodeClaim, reason};
 use daemon::metric::Metrics;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::future::try_join_all;
 use parking_lot::Mutex;
 
 use super::{
@@ -16,9 +16,6 @@ use crate::reconcile::queue::QueueAction;
 use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;
 use crate::write::writer::{WriteError, Writer};
-
-/// Maximum number of concurrent lists of pods for one command.
-const LISTS_ABREAST: usize = 16;
 
 /// Executor of disruption commands.
 pub struct Disruptor {
@@ -132,11 +129,9 @@ impl Disruptor {
             };
             claims.iter().filter_map(node).collect()
         });
-        let lists = nodes.into_iter().map(async |node| {
-            let pods = self.writer.pods_on(&node).await?;
-            Ok((node, pods.into_iter().map(Arc::new).collect()))
-        });
-        stream::iter(lists).buffer_unordered(LISTS_ABREAST).try_collect().await
+        // The writer limits concurrent requests.
+        let lists = nodes.into_iter().map(async |node| self.writer.pods_on(&node).await.map(|pods| (node, pods)));
+        Ok(try_join_all(lists).await?.into_iter().collect())
     }
 
     /// Reconciles a command in progress.
