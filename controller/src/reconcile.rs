@@ -215,6 +215,9 @@ impl Reconciler {
         if nodeclaim::asks(&view) {
             view.instance = self.instance(view.claim.provider_id()).await?;
         }
+        if nodeclaim::awaits_partition(&view) {
+            view.partition = self.partition(view.claim.provider_id()).await?;
+        }
         let decision = nodeclaim::decide(&view);
         let next = decision.next();
         let pool = view.claim.nodepool().to_owned();
@@ -412,10 +415,8 @@ impl Reconciler {
     }
 
     async fn instance(&self, provider_id: Option<&str>) -> Result<InstanceState, WriteError> {
-        let id = provider_id.and_then(|id| id.rsplit('/').next()).filter(|id| id.starts_with("i-"));
-        let Some(id) = id else { return Ok(InstanceState::Unknown) };
-        let shifted = self.offerings.shifted_zones(self.cluster.now());
-        if cloud::is_in_zones(provider_id, &shifted) {
+        let Some(id) = instance_id(provider_id) else { return Ok(InstanceState::Unknown) };
+        if self.is_shifted(provider_id) {
             return Ok(InstanceState::Shifted);
         }
         Ok(match self.lookups.instance(id).await? {
@@ -425,6 +426,20 @@ impl Reconciler {
             Some(_) => InstanceState::Alive,
         })
     }
+
+    /// Returns the partition of an instance in its placement group, if EC2 reports it.
+    async fn partition(&self, provider_id: Option<&str>) -> Result<Option<u32>, WriteError> {
+        let Some(id) = instance_id(provider_id).filter(|_| !self.is_shifted(provider_id)) else { return Ok(None) };
+        Ok(self.lookups.instance(id).await?.and_then(|found| found.placement_partition))
+    }
+
+    fn is_shifted(&self, provider_id: Option<&str>) -> bool {
+        cloud::is_in_zones(provider_id, &self.offerings.shifted_zones(self.cluster.now()))
+    }
+}
+
+fn instance_id(provider_id: Option<&str>) -> Option<&str> {
+    provider_id.and_then(cloud::launch::claim::instance_id)
 }
 
 /// Returns the object of a work item for an event, if it is one object that still exists.

@@ -26,6 +26,7 @@ use planner::CapacityType;
 use serde_json::json;
 
 pub use consolidatable::quiet_time;
+pub use registration::partition::is_awaited as awaits_partition;
 pub use gates::{GateLimit, startup_failure};
 pub use replacement::{ReplacementResult, ReplacementView};
 pub use view::view;
@@ -66,6 +67,8 @@ pub struct NodeClaimView {
     pub other_nodes: Vec<Arc<Node>>,
     /// State of the instance in EC2; read only for NodeClaims that are being deleted.
     pub instance: InstanceState,
+    /// Partition of the instance in its placement group; read only for NodeClaims that await it.
+    pub partition: Option<u32>,
     /// Time at which a pod last arrived on the node or left it.
     pub last_pod_event: Option<Timestamp>,
     /// Limit for closed gates of the node; `None` without a limit.
@@ -193,6 +196,9 @@ fn next_stage(view: &NodeClaimView) -> NodeClaimDecision {
         }
         ask_for_launch(view, &mut decision);
     } else if !claim.is_true(condition::REGISTERED) {
+        if let Some(labelled) = registration::partition::label(view) {
+            return labelled;
+        }
         registration::register(view, &mut claim, &mut decision);
     } else if !claim.is_true(condition::INITIALIZED) {
         if let Some(given_up) = gates::give_up(view, &claim, &mut decision) {

@@ -158,7 +158,12 @@ fn describe_follows_the_requirements_of_the_nodeclaim() {
         let found = of(key, Requirement::new(key, operator, values.clone()));
         assert_eq!(found.as_deref(), expected, "{key} {operator:?} {values:?}");
     }
-    assert_eq!(labels(&[]).get(partition), None, "EC2 selects the partition");
+    let unread = labels(&[]);
+    assert_eq!(unread.get(partition).map(String::as_str), Some(""), "EC2 selects the partition");
+
+    let running = Instance { placement_partition: Some(3), ..instance.clone() };
+    let parts = cloud::launch::claim::describe(&running, Some(&kind), &Requirements::default(), &Settings::default());
+    assert_eq!(parts.labels.get(partition).map(String::as_str), Some("3"), "EC2 reported it");
 }
 
 /// Rows: the reservation preference of the launch, whether the feature gate is enabled, and the capacity type.

@@ -1,5 +1,7 @@
 //! Registration of a node: the node receives the metadata of its NodeClaim, and loses the taint that kept pods away.
 
+pub(super) mod partition;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,6 +21,11 @@ pub(super) fn register(view: &NodeClaimView, claim: &mut NodeClaim, decision: &m
         [] => {
             let message = "no Node with the provider id of the instance registered yet";
             claim.set_unknown(condition::REGISTERED, reason::NODE_NOT_FOUND, message, view.now);
+        }
+        [_] if partition::is_awaited(view) => {
+            let message = "EC2 does not report the partition of the instance in its placement group yet";
+            claim.set_unknown(condition::REGISTERED, reason::PARTITION_NOT_FOUND, message, view.now);
+            decision.wake(partition::NEXT_LOOK);
         }
         [node] => {
             if !node.has_taint(taint::UNREGISTERED, taint::NO_EXECUTE) && !node.is_registered() {

@@ -1,6 +1,7 @@
 //! Tests of the lifecycle of a NodeClaim, by decision.
 
 mod launched_labels;
+mod partition;
 mod reboot;
 mod startup_taints;
 mod unready;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{
     CapacityType, GateLimit, InstanceState, NodeClaimDecision, NodeClaimView, ReplacementResult, ReplacementView,
-    Scope, asks, decide, has_unconfirmed_notice,
+    Scope, asks, awaits_partition, decide, has_unconfirmed_notice,
 };
 use crate::fixture::{at, body, claim, condition as cond, merge, node, pod, pool, status, words, written};
 use crate::informer::interruption::{Notice, NoticeKind};
@@ -36,6 +37,7 @@ fn claim_view(change: &Value, nodes: &[Value], seconds: i64) -> NodeClaimView {
         claim,
         expected: Vec::new(),
         instance: InstanceState::Unknown,
+        partition: None,
         last_pod_event: None,
         gates: None,
         class: ClassReadiness::Ready,

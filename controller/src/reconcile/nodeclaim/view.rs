@@ -30,6 +30,7 @@ pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<NodeClaimView> 
         claim,
         expected: Vec::new(),
         instance: InstanceState::Unknown,
+        partition: None,
         notice: None,
         is_notice_held: false,
         now,

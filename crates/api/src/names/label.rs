@@ -124,6 +124,8 @@ pub const CAPACITY_RESERVATION_INTERRUPTIBLE: &str = "karpenter.k8s.aws/capacity
 pub const PLACEMENT_GROUP_ID: &str = "karpenter.k8s.aws/placement-group-id";
 /// Partition of the placement group.
 pub const PLACEMENT_GROUP_PARTITION: &str = "karpenter.k8s.aws/placement-group-partition";
+/// Value of `PLACEMENT_GROUP_PARTITION` on a NodeClaim whose partition EC2 selects, until its node registers; as in Karpenter.
+pub const PARTITION_NOT_READ: &str = "";
 
 /// Karpenter's well-known keys, which pods may require although a NodePool does not define them.
 pub const CORE_WELL_KNOWN: [&str; 8] = [NODEPOOL, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, CAPACITY_TYPE, WINDOWS_BUILD];

@@ -24,6 +24,8 @@ pub const LAUNCH_FAILED: &str = "LaunchFailed";
 pub const REGISTRATION_FAILED: &str = "RegistrationFailed";
 /// NodeClaim: the Node of the instance does not exist yet.
 pub const NODE_NOT_FOUND: &str = "NodeNotFound";
+/// NodeClaim: EC2 does not report the partition of the instance in its placement group yet.
+pub const PARTITION_NOT_FOUND: &str = "PartitionNotFound";
 /// NodeClaim: several Nodes have the provider id of the instance.
 pub const MULTIPLE_NODES_FOUND: &str = "MultipleNodesFound";
 /// NodeClaim: kubelet does not report Ready.

@@ -86,7 +86,7 @@ fn of_ec2(instance: ec2::Instance) -> Instance {
         private_ip: instance.private_ip_address.unwrap_or_default(),
         capacity_reservation_id: instance.capacity_reservation_id,
         capacity_reservation_preference: preference.map(|preference| preference.as_str().to_owned()),
-        placement_partition: partition.and_then(|number| u32::try_from(number).ok()),
+        placement_partition: partition.and_then(|number| u32::try_from(number).ok()).filter(|number| *number > 0),
         security_group_ids: groups.into_iter().filter_map(|group| group.group_id).collect(),
         tags: tags::from_ec2(instance.tags),
     }

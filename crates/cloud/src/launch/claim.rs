@@ -51,6 +51,9 @@ pub fn describe(
             labels.insert(key.clone(), value.to_owned());
         }
     }
+    if let Some(partition) = instance.placement_partition {
+        labels.insert(label::PLACEMENT_GROUP_PARTITION.to_owned(), partition.to_string());
+    }
     let reservation = reservation(instance, settings);
     let capacity_type = match (instance.spot, reservation) {
         (true, _) => CapacityType::Spot,
@@ -92,14 +95,15 @@ fn required_labels(requirements: &Requirements) -> BTreeMap<String, String> {
 }
 
 /// Returns the value of a label on an instance whose type may have these values. A launch uses the first tenancy and the first
-/// partition that the requirements allow; without a requirement on the partition, EC2 selects one.
+/// partition that the requirements allow. Without a requirement on the partition EC2 selects one, which the registration reads.
 fn chosen_value<'a>(key: &str, values: &'a [String], requirements: &Requirements) -> Option<&'a str> {
     let required = requirements.get(key);
     let allowed = || values.iter().find(|value| required.is_none_or(|set| set.allows(Some(value.as_str()))));
     let chosen = match values {
         [value] => Some(value),
         _ if key == label::INSTANCE_TENANCY => allowed(),
-        _ if key == label::PLACEMENT_GROUP_PARTITION && required.is_some() => allowed(),
+        _ if key == label::PLACEMENT_GROUP_PARTITION && required.is_none() => return Some(label::PARTITION_NOT_READ),
+        _ if key == label::PLACEMENT_GROUP_PARTITION => allowed(),
         _ => None,
     };
     chosen.map(String::as_str)

@@ -195,6 +195,7 @@ fn labels(machine: &NodeSource<'_>, stage: MachineStage) -> (BTreeMap<String, St
     }
     let Some(claim) = machine.claim else { return (BTreeMap::new(), Vec::new()) };
     let mut labels: BTreeMap<String, String> = claim.metadata.labels.as_ref().map(canonical).unwrap_or_default();
+    labels.retain(|key, value| key != label::PLACEMENT_GROUP_PARTITION || value != label::PARTITION_NOT_READ);
     let requirements = claim_requirements(claim);
     for (key, set) in requirements.iter() {
         if let Some(value) = set.single() {

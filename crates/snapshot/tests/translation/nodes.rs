@@ -163,6 +163,20 @@ fn node_has_the_status_of_the_claim_when_launched() {
     assert_eq!(built.snapshot.pools[0].usage.get(Resources::CPU), 4000);
 }
 
+/// EC2 selects the partition. No pod may be planned as if the node were in none.
+#[test]
+fn launched_node_has_no_partition_before_it_is_read() {
+    let partition = "karpenter.k8s.aws/placement-group-partition";
+    for (value, expected) in [("", None), ("3", Some("3"))] {
+        let mut launched = claim("c1", json!([]));
+        launched["metadata"]["labels"][partition] = json!(value);
+        launched["status"] = json!({"providerID": "aws:///us-west-2a/i-1"});
+        let built = Cluster { claims: vec![launched], pools: default_pool(), ..Cluster::default() }.build();
+        let labels = &built.snapshot.nodes[0].labels;
+        assert_eq!(labels.get(partition).map(String::as_str), expected);
+    }
+}
+
 #[test]
 fn interrupted_node_needs_new_places_for_all_its_pods() {
     let condition = json!([{"type": "Ready", "status": "True"}, {
