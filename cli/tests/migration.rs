@@ -210,7 +210,7 @@ fn adopt_lists_the_first_disruption_of_a_live_cluster() {
     let mut cluster = cluster_of("adopt_nodes/cluster.yaml");
     let (code, report, err) = run(place.path(), "kerf adopt --check", &api_server(cluster.clone()));
     assert_eq!(code, 0, "{report}{err}");
-    assert!(report.contains("Node full: disruption begins here (Underutilized, saves $0.384/h)"), "{report}");
+    assert!(report.contains("Node full: disruption begins here (Underutilized, saves $0.386/h)"), "{report}");
     cluster["/api/v1/pods"] = json!("pods is forbidden");
     let (code, report, err) = run(place.path(), "kerf adopt --check", &api_server(cluster));
     assert_eq!(code, 0, "{report}{err}");

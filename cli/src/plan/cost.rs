@@ -1,26 +1,47 @@
 //! Cost of the fleet before and after a plan.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::label;
 use planner::{CapacityType, Node};
 
 use super::PlanAnswer;
 
-/// Returns the cost in millionths of a dollar per hour of all nodes of known type: now, and after the plan is carried out.
-/// Nodes that are already being removed count only before.
-pub(crate) fn before_and_after(answer: &PlanAnswer) -> (i64, i64) {
+/// Cost of all nodes of known type, in millionths of a dollar per hour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FleetCost {
+    /// Prices of the instances.
+    pub(crate) instances: i64,
+    /// EBS volumes and public IPv4 addresses by the EC2NodeClass, and node fees of the NodePool.
+    pub(crate) extras: i64,
+}
+
+impl FleetCost {
+    fn add(&mut self, instance: i64, extras: i64) {
+        self.instances += instance;
+        self.extras += extras;
+    }
+}
+
+/// Returns the cost now, and after the plan is carried out. Nodes that are already being removed count only before.
+pub(crate) fn before_and_after(answer: &PlanAnswer) -> (FleetCost, FleetCost) {
     let removed: BTreeSet<&str> =
         answer.plan.moves.iter().flat_map(|it| &it.nodes).map(|leaver| leaver.node.as_str()).collect();
-    let (mut before, mut after) = (0, 0);
+    let pools: BTreeMap<&str, i64> =
+        answer.built.snapshot.pools.iter().map(|pool| (pool.name.as_str(), pool.node_fee.0)).collect();
+    let extras = |pool: Option<&str>| pool.and_then(|pool| pools.get(pool)).copied().unwrap_or(0);
+    let (mut before, mut after) = (FleetCost::default(), FleetCost::default());
     for node in &answer.built.snapshot.nodes {
-        let price = price(answer, node).unwrap_or(0);
-        before += price;
+        let Some(price) = price(answer, node) else { continue };
+        let extras = extras(node.pool.as_deref());
+        before.add(price, extras);
         if node.leaving.is_none() && !removed.contains(node.name.as_str()) {
-            after += price;
+            after.add(price, extras);
         }
     }
-    after += answer.plan.launches.iter().map(|launch| launch.price.0).sum::<i64>();
+    for launch in &answer.plan.launches {
+        after.add(launch.price.0, extras(Some(&launch.pool)));
+    }
     (before, after)
 }
 

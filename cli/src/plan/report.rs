@@ -129,17 +129,35 @@ pub struct RemovedNode {
 /// Cost of all nodes of known type, in dollars per hour.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cost {
+    /// Current prices of the instances.
+    pub before: String,
+    /// Prices of the instances after the plan is carried out.
+    pub after: String,
+    /// Cost of the nodes beside their instances.
+    pub extras: ExtrasCost,
+}
+
+/// Cost of EBS volumes, public IPv4 addresses and node fees, in dollars per hour.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ExtrasCost {
     /// Current cost.
     pub before: String,
     /// Cost after the plan is carried out.
     pub after: String,
 }
 
+impl Cost {
+    fn new(answer: &PlanAnswer) -> Self {
+        let (before, after) = cost::before_and_after(answer);
+        let extras = ExtrasCost { before: dollars(before.extras), after: dollars(after.extras) };
+        Self { before: dollars(before.instances), after: dollars(after.instances), extras }
+    }
+}
+
 impl PlanReport {
     /// Builds the report of a plan.
     #[must_use]
     pub fn new(answer: &PlanAnswer) -> Self {
-        let (before, after) = cost::before_and_after(answer);
         let names = view::names(answer);
         Self {
             node_claims: claims(answer, &names),
@@ -150,7 +168,7 @@ impl PlanReport {
             preferences: preferences::preferences(answer),
             removals: removals(answer),
             disruption: disruption::disruption(answer, interrupted::commands(answer, &names), &names),
-            cost: Cost { before: dollars(before), after: dollars(after) },
+            cost: Cost::new(answer),
             warnings: warnings(answer),
         }
     }

@@ -194,10 +194,12 @@ impl Table {
     fn cost(&mut self, answer: &PlanAnswer, report: &PlanReport) {
         self.heading("COST");
         let (before, after) = cost::before_and_after(answer);
-        let month = rounded(after.saturating_mul(MONTH));
-        let month = month.split('.').next().unwrap_or_default();
         let unknown = answer.built.snapshot.nodes.iter().filter(|node| cost::price(answer, node).is_none()).count();
-        self.lines.push(format!("  before {}/h, after {}/h (about {month} a month)", rounded(before), rounded(after)));
+        self.lines.push(format!("  {}", cost_change(before.instances, after.instances)));
+        if (before.extras, after.extras) != (0, 0) {
+            let change = cost_change(before.extras, after.extras);
+            self.lines.extend(wrap(&format!("volumes and fees: {change}"), WIDTH, "  "));
+        }
         if answer.plan.saved_by_usage.0 > 0 {
             let saved = rounded(answer.plan.saved_by_usage.0);
             self.lines.push(format!("  savings by utilization: {saved}/h, now or after requests are lowered"));
@@ -212,6 +214,13 @@ impl Table {
             self.lines.push("  kerf why PATH... --pod NAMESPACE/NAME explains one pod".to_owned());
         }
     }
+}
+
+/// Returns the cost per hour before and after a plan, and per month after it.
+fn cost_change(before: i64, after: i64) -> String {
+    let month = rounded(after.saturating_mul(MONTH));
+    let month = month.split('.').next().unwrap_or_default();
+    format!("before {}/h, after {}/h (about {month} a month)", rounded(before), rounded(after))
 }
 
 /// Returns the reason of a command, its replacements, and the number of pods that move.

@@ -46,6 +46,26 @@ pub struct Facts {
     /// On-demand prices of Linux by region, for regions with other price levels, in millionths of the currency per hour: yuan
     /// in China, else dollars.
     pub regional: BTreeMap<&'static str, BTreeMap<String, i64>>,
+    /// Prices of EBS volumes in us-east-1.
+    pub volumes: VolumePrices,
+}
+
+/// Prices of EBS volumes by type.
+pub type VolumePrices = BTreeMap<String, VolumePrice>;
+
+/// Price of one type of EBS volume, in millionths of a dollar per month.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VolumePrice {
+    /// Price of a GiB.
+    pub gib: i64,
+    /// Price of an operation per second above `free_iops`.
+    pub iops: i64,
+    /// Operations per second that the price of the size includes.
+    pub free_iops: u32,
+    /// Price of a MiB per second above `free_throughput`.
+    pub throughput: i64,
+    /// Throughput in MiB per second that the price of the size includes.
+    pub free_throughput: u32,
 }
 
 /// Returns the facts that the product needs.
@@ -113,15 +133,34 @@ fn load_facts() -> Result<Facts, DataError> {
             region => drop(facts.regional.insert(region, prices)),
         }
     }
+    facts.volumes = load_volume_prices()?;
     Ok(facts)
+}
+
+fn load_volume_prices() -> Result<VolumePrices, DataError> {
+    let mut prices = VolumePrices::new();
+    for row in rows("ebs-prices-us-east-1.csv", include_str!("../data/ebs-prices-us-east-1.csv"), 6) {
+        let row = row?;
+        let price = VolumePrice {
+            gib: row.price(1)?,
+            iops: row.price(2)?,
+            free_iops: row.number(3)?,
+            throughput: row.price(4)?,
+            free_throughput: row.number(5)?,
+        };
+        prices.insert(row.fields[0].to_owned(), price);
+    }
+    Ok(prices)
 }
 
 fn load_prices(file: &'static str, text: &str) -> Result<BTreeMap<String, i64>, DataError> {
     let mut prices = BTreeMap::new();
     for row in rows(file, text, 2) {
         let row = row?;
-        let price = scaled(row.fields[1], 6).filter(|price| *price > 0);
-        let price = price.ok_or_else(|| row.error(format!("{:?} is not a price", row.fields[1])))?;
+        let price = row.price(1)?;
+        if price == 0 {
+            return Err(row.error("the price is 0".to_owned()));
+        }
         prices.insert(row.fields[0].to_owned(), price);
     }
     Ok(prices)
@@ -153,6 +192,13 @@ impl Row<'_> {
     fn number<N: std::str::FromStr>(&self, field: usize) -> Result<N, DataError> {
         let text = self.fields[field];
         text.parse().map_err(|_| self.error(format!("{text:?} is not a number")))
+    }
+
+    /// Reads dollars into millionths of a dollar.
+    fn price(&self, field: usize) -> Result<i64, DataError> {
+        let text = self.fields[field];
+        let price = scaled(text, 6).filter(|price| *price >= 0);
+        price.ok_or_else(|| self.error(format!("{text:?} is not a price")))
     }
 }
 

@@ -7,6 +7,7 @@ mod compatibility;
 mod labels;
 mod measured;
 mod measured_bounds;
+mod node_extras;
 mod node_reading;
 mod offerings;
 pub mod prices;
@@ -54,7 +55,16 @@ pub fn catalogue(source: &Source<'_>, class: &ClassSettings, settings: &Settings
         source.infos.iter().map(|info| instance_type(info, source, class, settings, now)).collect();
     types.sort_by(|a, b| a.name.cmp(&b.name));
     let shifted = class.zones.iter().filter(|(_, zone)| source.shortages.is_shifted(&zone.id, now));
-    Catalogue { name: class.name.clone(), types, shifted_zones: shifted.map(|(name, _)| name.clone()).collect() }
+    Catalogue {
+        name: class.name.clone(),
+        types,
+        shifted_zones: shifted.map(|(name, _)| name.clone()).collect(),
+        node_extras: node_extras::cost(
+            class,
+            &source.facts.volumes,
+            source.offerings.prices().level(&source.facts.on_demand),
+        ),
+    }
 }
 
 /// Returns one instance type under one EC2NodeClass.

@@ -5,7 +5,7 @@ pub(crate) mod reserved;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use planner::Catalogue;
+use planner::{Catalogue, MicroDollars};
 
 /// Catalogues by EC2NodeClass, and by NodePool for those with their own.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +24,12 @@ impl Catalogues {
     pub(crate) fn position(&self, pool: &str, class: &str) -> Option<usize> {
         let own = self.pools.keys().position(|known| known == pool).map(|position| self.classes.len() + position);
         own.or_else(|| self.classes.keys().position(|known| known == class))
+    }
+
+    /// Returns the cost of a node of the catalogue at this position beside its instance.
+    pub(crate) fn extras(&self, position: usize) -> MicroDollars {
+        let catalogue = self.classes.values().chain(self.pools.values()).nth(position);
+        catalogue.map_or(MicroDollars(0), |catalogue| catalogue.node_extras)
     }
 
     /// Lists all catalogues: those of EC2NodeClasses, then those of NodePools, by name.

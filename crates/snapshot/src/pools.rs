@@ -93,18 +93,19 @@ fn translate_one(
         running: u32::try_from(running).unwrap_or(u32::MAX),
         replacements: open.state(&name, input.delays.replacements.get(&name), input.now),
         paused_until: input.delays.static_pools.get(&name).map(|until| millis(*until)),
-        node_fee: node_fee(pool, &name, problems),
+        node_fee: node_fee(pool, &name, catalogues.extras(catalogue), problems),
         preference_premium: preference_premium(pool, &name, problems),
         name,
     })
 }
 
-fn node_fee(pool: &NodePool, name: &str, problems: &mut Vec<Problem>) -> MicroDollars {
+/// Returns the cost of a node beside its instance: the fee of the NodePool, and the `extras` of the EC2NodeClass.
+fn node_fee(pool: &NodePool, name: &str, extras: MicroDollars, problems: &mut Vec<Problem>) -> MicroDollars {
     let fee = pool.node_fee().unwrap_or_else(|error| {
         problems.push(Problem::NodeFee { pool: name.to_owned(), error });
         0
     });
-    MicroDollars(fee)
+    MicroDollars(fee + extras.0)
 }
 
 fn preference_premium(pool: &NodePool, name: &str, problems: &mut Vec<Problem>) -> Option<PreferencePremium> {

@@ -7,8 +7,9 @@ use api::{EC2NodeClass, label};
 use thiserror::Error;
 
 use super::Measured;
-use crate::calls::InstanceTypeInfo;
+use crate::calls::{BlockDevice, InstanceTypeInfo};
 use crate::data::scaled;
+use crate::launch::block_devices;
 use crate::nodeclass::{ResolvedClass, Zone};
 
 const GIB: i64 = 1 << 30;
@@ -93,6 +94,10 @@ pub struct ClassSettings {
     pub placement_strategy: Option<String>,
     /// Number of volumes that a node of the EC2NodeClass starts with.
     pub volumes: u32,
+    /// EBS volumes of the launch template.
+    pub block_devices: Vec<BlockDevice>,
+    /// True if the EC2NodeClass requests a public IPv4 address.
+    pub public_ipv4: bool,
     /// Amounts by instance type, as nodes of the EC2NodeClass reported them.
     pub measured: BTreeMap<String, Measured>,
     /// Zones with a subnet of the EC2NodeClass.
@@ -151,6 +156,8 @@ impl ClassSettings {
             connection_tracking: spec.connection_tracking.is_some(),
             placement_strategy: None,
             volumes: volumes(spec, family),
+            block_devices: block_devices(spec, family),
+            public_ipv4: spec.associate_public_ip_address == Some(true),
             measured: BTreeMap::new(),
             zones,
             name,
@@ -202,6 +209,8 @@ impl Default for ClassSettings {
             connection_tracking: false,
             placement_strategy: None,
             volumes: 1,
+            block_devices: block_devices(&EC2NodeClassSpec::default(), AmiFamily::Al2023),
+            public_ipv4: false,
             measured: BTreeMap::new(),
             zones: BTreeMap::new(),
         }

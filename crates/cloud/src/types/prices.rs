@@ -104,7 +104,22 @@ impl Default for PriceBook {
     }
 }
 
+/// Level of equal prices, in thousandths.
+pub const EQUAL_LEVEL: i64 = 1_000;
+
 impl PriceBook {
+    /// Returns the level of the on-demand prices in thousandths of those of a table: the median of the types that both have.
+    #[must_use]
+    pub fn level(&self, table: &BTreeMap<String, i64>) -> i64 {
+        let level = |(name, price): (&String, &i64)| {
+            let other = table.get(name).filter(|other| **other > 0)?;
+            Some(price.saturating_mul(EQUAL_LEVEL) / other)
+        };
+        let mut levels: Vec<i64> = self.on_demand.iter().filter_map(level).collect();
+        levels.sort_unstable();
+        levels.get(levels.len() / 2).copied().unwrap_or(EQUAL_LEVEL)
+    }
+
     /// Creates a price book with a table of on-demand prices, in millionths of a dollar per hour by instance type.
     #[must_use]
     pub fn of_table(on_demand: BTreeMap<String, i64>) -> Self {

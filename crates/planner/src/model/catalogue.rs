@@ -35,6 +35,14 @@ pub mod label {
 #[serde(transparent)]
 pub struct MicroDollars(pub i64);
 
+impl MicroDollars {
+    /// Reports whether the amount is 0.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        self.0 == 0
+    }
+}
+
 /// Instance types of one EC2NodeClass, sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -46,6 +54,9 @@ pub struct Catalogue {
     /// Names of zones that a zonal shift excludes; their offerings are unavailable. Named in reasons.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub shifted_zones: BTreeSet<String>,
+    /// Cost per hour of what each node of the EC2NodeClass has beside its instance: volumes and a public address.
+    #[serde(skip_serializing_if = "MicroDollars::is_zero")]
+    pub node_extras: MicroDollars,
 }
 
 /// Instance type under one EC2NodeClass.

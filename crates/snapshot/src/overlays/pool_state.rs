@@ -146,8 +146,9 @@ impl<'a> PoolState<'a> {
         let first = |applied: &AppliedOverlay| overlays.get(applied.first).and_then(|overlay| overlay.as_ref().ok());
         let types = self.catalogue.types.iter().zip(&self.types);
         let types = types.map(|(kind, state)| apply_overlays(kind, state, factors, &first, &mut overlaid)).collect();
-        let (name, shifted_zones) = (self.catalogue.name.clone(), self.catalogue.shifted_zones.clone());
-        Some((Catalogue { name, types, shifted_zones }, overlaid))
+        let Catalogue { name, shifted_zones, node_extras, .. } = self.catalogue;
+        let (name, shifted_zones) = (name.clone(), shifted_zones.clone());
+        Some((Catalogue { name, types, shifted_zones, node_extras: *node_extras }, overlaid))
     }
 }
 
