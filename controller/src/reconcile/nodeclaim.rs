@@ -26,8 +26,8 @@ use planner::CapacityType;
 use serde_json::json;
 
 pub use consolidatable::quiet_time;
-pub use registration::partition::is_awaited as awaits_partition;
 pub use gates::{GateLimit, startup_failure};
+pub use registration::partition::is_awaited as awaits_partition;
 pub use replacement::{ReplacementResult, ReplacementView};
 pub use view::view;
 

@@ -28,5 +28,8 @@ pub fn is_awaited(view: &NodeClaimView) -> bool {
 pub fn label(view: &NodeClaimView) -> Option<NodeClaimDecision> {
     let partition = view.partition.filter(|_| is_awaited(view))?;
     let labels = json!({"metadata": {"labels": {label::PLACEMENT_GROUP_PARTITION: partition.to_string()}}});
-    Some(NodeClaimDecision { steps: vec![Operation::Patch(target(&view.claim), labels)], ..NodeClaimDecision::default() })
+    Some(NodeClaimDecision {
+        steps: vec![Operation::Patch(target(&view.claim), labels)],
+        ..NodeClaimDecision::default()
+    })
 }
