@@ -93,6 +93,7 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
         | NodeVerdict::Quiet { .. }
         | NodeVerdict::Static
         | NodeVerdict::ByTurns { .. }
+        | NodeVerdict::RoomSoon { .. }
         | NodeVerdict::Resting { .. }
         | NodeVerdict::Disturbed { .. }
         | NodeVerdict::AfterResize { .. }

@@ -38,6 +38,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use consolidate::Remaining;
 use disruption_plan::{DisruptionPlan, PlannedCommands, disrupted_node};
 use eligibility::EligibilityRules;
 use lower_requests::{Lookahead, LowerRequests};
@@ -246,6 +247,7 @@ impl CommandSearch<'_> {
             let mut draft = self.draft(&foreseen);
             let mut left = consolidate::delete_nodes(&mut draft, underutilized);
             left.retain(|(position, _)| !ahead.verdicts.contains_key(position));
+            self.postpone(&mut draft, &mut left, &foreseen);
             consolidate::exchange(&mut draft, self.savings, left);
             let found = draft.finish();
             attempts += 1;
@@ -259,9 +261,43 @@ impl CommandSearch<'_> {
         }
     }
 
+    /// Postpones launches while pods will soon have places on existing nodes: those that are not quiet yet. A launch would be in
+    /// vain, and its pods would be evicted again. A node waits for a limited time.
+    fn postpone(&self, draft: &mut DisruptionPlan<'_>, left: &mut Remaining, foreseen: &KnownDomains) {
+        let waits = |position: &Position| self.eligibility.wait_for_room(&self.simulation.snapshot.nodes[*position]);
+        let is_restless = |node: &Arc<Node>| is_no_place(self.eligibility, node);
+        let nodes = &self.simulation.snapshot.nodes;
+        if !left.iter().any(|(position, _)| waits(position).is_some()) || !nodes.iter().any(is_restless) {
+            return;
+        }
+        let mut later = self.draft_with_restless(foreseen);
+        later.apply_utilization_limits();
+        let underutilized = self.free.get(&CommandReason::Underutilized).map_or(&[][..], Vec::as_slice);
+        let still: BTreeSet<Position> =
+            consolidate::delete_nodes(&mut later, underutilized).into_iter().map(|(position, _)| position).collect();
+        if left.iter().all(|(position, _)| still.contains(position)) {
+            return;
+        }
+        left.retain(|(position, _)| {
+            let remaining = waits(position);
+            if let Some(remaining) = remaining {
+                draft.set_verdict(*position, NodeVerdict::RoomSoon { remaining });
+            }
+            remaining.is_none()
+        });
+    }
+
     /// Returns a plan that has replaced outdated nodes. Pods are placed on nodes that are no candidates, else on the last
     /// candidates.
     fn draft(&self, foreseen: &KnownDomains) -> DisruptionPlan<'_> {
+        let mut draft = self.draft_with_restless(foreseen);
+        draft.spare(|node| is_no_place(self.eligibility, node));
+        draft.apply_utilization_limits();
+        draft
+    }
+
+    /// Returns the same plan with the nodes that are not quiet yet, and without limits of utilization.
+    fn draft_with_restless(&self, foreseen: &KnownDomains) -> DisruptionPlan<'_> {
         let all = self.free.values().flatten().rev().map(|it| self.simulation.snapshot.nodes[*it].name.as_str());
         let ranks: BTreeMap<&str, usize> = all.enumerate().map(|(turn, name)| (name, turn + 1)).collect();
         let rank = |node: &Node| ranks.get(node.name.as_str()).copied().unwrap_or(0);
@@ -270,8 +306,6 @@ impl CommandSearch<'_> {
         draft.close(|node| node.stage != Stage::Initialized);
         draft.scatter_promised();
         outdated(&mut draft, self.free, self.eligibility);
-        draft.spare(|node| is_no_place(self.eligibility, node));
-        draft.apply_utilization_limits();
         draft
     }
 }

@@ -23,7 +23,8 @@ impl PlanCache {
         }
         let latest = Millis(snapshot.now.0.saturating_add(LONGEST));
         let next = has_later_parts(plan).then(|| rotation::end(snapshot.now));
-        let moments = moments(snapshot).chain(next).filter(|at| *at > snapshot.now);
+        let waits = plan.report.nodes.iter().filter_map(|(_, verdict)| end_of_wait(verdict, snapshot.now));
+        let moments = moments(snapshot).chain(next).chain(waits).filter(|at| *at > snapshot.now);
         let until = moments.min().map_or(latest, |first| first.min(latest));
         Some(Self { until })
     }
@@ -80,6 +81,14 @@ fn is_idle(plan: &Plan) -> bool {
 /// Reports whether nodes wait for a later part of the rotation.
 fn has_later_parts(plan: &Plan) -> bool {
     plan.report.nodes.iter().any(|(_, verdict)| matches!(verdict, NodeVerdict::ByTurns { .. }))
+}
+
+/// Returns the time at which a node no longer waits for room.
+fn end_of_wait(verdict: &NodeVerdict, now: Millis) -> Option<Millis> {
+    match verdict {
+        NodeVerdict::RoomSoon { remaining } => Some(Millis(now.0.saturating_add(*remaining))),
+        _ => None,
+    }
 }
 
 /// Returns the moments at which time alone changes a plan.

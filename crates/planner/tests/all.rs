@@ -13,3 +13,4 @@ mod plans;
 mod properties;
 mod requirements;
 mod rotation;
+mod until_rest;

@@ -7,6 +7,9 @@ use crate::{
     Utilization, utilization_limit,
 };
 
+/// A node waits for room on other nodes until it has been quiet for this many times `consolidateAfter`.
+const QUIET_TIMES: i64 = 3;
+
 /// Evaluation of single nodes.
 pub(super) struct EligibilityRules<'a> {
     snapshot: &'a Snapshot,
@@ -168,6 +171,13 @@ impl<'a> EligibilityRules<'a> {
             Some(pod) => Err(NodeVerdict::PodHeld { pod: pod.name.clone(), budgets: pod.held_by.clone() }),
             None => Ok(()),
         }
+    }
+
+    /// Returns how many milliseconds a node may still wait for room on nodes that are not quiet yet, if any.
+    pub(super) fn wait_for_room(&self, node: &Node) -> Option<i64> {
+        let after = self.pool(node)?.disruption.consolidate_after?;
+        let until = node.quiet_since?.0.saturating_add(after.saturating_mul(QUIET_TIMES));
+        Some(until.saturating_sub(self.snapshot.now.0)).filter(|remaining| *remaining > 0)
     }
 
     /// Reports whether the node has been quiet for `consolidateAfter`; the verdict has the remaining time.

@@ -306,6 +306,7 @@ impl Display for NodeVerdict {
             }
             Self::Cheapest { pods } => write!(out, "stays: no cheaper capacity for its {}", counted(*pods)),
             Self::ByTurns { pods } => rotated(out, *pods),
+            Self::RoomSoon { remaining } => room_soon(out, *remaining),
             Self::NoPlace { pod } => write!(out, "stays: pod {pod} cannot be rescheduled"),
             Self::AboveCeiling { pod, node, strain } => {
                 write!(out, "stays: pod {pod} fits on {node}, but above the utilization limit: ")?;
@@ -349,6 +350,11 @@ impl Display for NodeVerdict {
             Self::NoPool => out.write_str("stays: its NodePool is unknown or not ready"),
         }
     }
+}
+
+fn room_soon(out: &mut Formatter<'_>, remaining: i64) -> fmt::Result {
+    let seconds = seconds(remaining);
+    write!(out, "stays: pods will fit on nodes that changed recently, no replacement for {seconds} s")
 }
 
 fn rotated(out: &mut Formatter<'_>, pods: usize) -> fmt::Result {

@@ -26,6 +26,11 @@ pub enum NodeVerdict {
         /// Number of these pods.
         pods: usize,
     },
+    /// Pods of candidates will fit on nodes that are not quiet yet, so nothing is launched for this one.
+    RoomSoon {
+        /// Milliseconds until the node waits no longer.
+        remaining: i64,
+    },
     /// A pod on the node has no other place.
     NoPlace {
         /// First such pod, as `namespace/name`.
