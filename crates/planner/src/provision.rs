@@ -328,7 +328,7 @@ impl<'a> Solver<'a> {
         match self.progress.strategy.load {
             LoadRule::One | LoadRule::Fit | LoadRule::Own => {}
             LoadRule::Fleet => fill_existing_nodes(self, &mut queue),
-            LoadRule::Even | LoadRule::Shared => open_even_hosts(self, &mut queue),
+            LoadRule::Even | LoadRule::Shared | LoadRule::SharedByOwn => open_even_hosts(self, &mut queue),
         }
         loop {
             let before: usize = queue.iter().map(|run| run.pods.len()).sum();

@@ -48,6 +48,23 @@ fn preference_is_kept_beside_a_dear_preference() {
     assert!(cost(&decided) * 2 < cost(&unlimited), "{} for {}", cost(&decided), cost(&unlimited));
 }
 
+/// Hosts for an even share of both workloads would have to be large.
+#[test]
+fn hosts_of_one_workload_are_not_enlarged_for_another() {
+    let mut snapshot = cluster();
+    let types = &mut Arc::make_mut(&mut snapshot.catalogues[0]).types;
+    types.retain(|kind| ["m.large", "m.2xlarge"].contains(&kind.name.as_str()));
+    for kind in types {
+        let price = if kind.name == "m.large" { 100_000 } else { 380_000 };
+        kind.offerings.iter_mut().for_each(|offering| offering.price = MicroDollars(price));
+    }
+    add_pods(&mut snapshot, separate_app("web", 400, 256), 6);
+    add_pods(&mut snapshot, separate_app("api", 1700, 1024), 2);
+    add_pods(&mut snapshot, shape("job", 100, 64, Vec::new()), 1);
+    let decided = with_premium(&snapshot, PreferencePremium::Percent(10));
+    assert_eq!(cost(&decided), 400_000, "{:#?}", decided.launches);
+}
+
 #[test]
 fn preference_is_dropped_beside_a_large_fleet() {
     let mut snapshot = cluster();

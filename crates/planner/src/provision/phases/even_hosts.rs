@@ -149,7 +149,7 @@ fn open_host(
 
 /// Returns the preference level at which even hosts suit pods of a shape under the present strategy.
 fn level_of(solver: &Solver<'_>, shape: usize) -> Option<usize> {
-    let may_share = solver.progress.strategy.load == LoadRule::Shared && !solver.progress.separate.contains(&shape);
+    let may_share = solver.progress.strategy.load.shares_hosts() && !solver.progress.separate.contains(&shape);
     even_level(&solver.problem.demands[shape], &solver.topology, may_share)
 }
 
@@ -208,6 +208,9 @@ fn shares(solver: &mut Solver<'_>, queue: &[PodRun], first: Attempt, option: &Ne
     let mut shares: Vec<Share> = Vec::new();
     let others = queue.iter().filter(|run| run.shape != anchor);
     for run in queue.iter().filter(|run| run.shape == anchor).chain(others) {
+        if !deals_together(solver, anchor, run.shape) {
+            continue;
+        }
         let equal = !bounded || solver.problem.demands[run.shape].shape.priority == priority;
         let level = level_of(solver, run.shape).unwrap_or(0);
         let own = &solver.problem.demands[run.shape].levels[level].keys;
@@ -218,6 +221,15 @@ fn shares(solver: &mut Solver<'_>, queue: &[PodRun], first: Attempt, option: &Ne
         }
     }
     shares
+}
+
+/// Reports whether the present strategy deals pods of both shapes over the same hosts.
+fn deals_together(solver: &Solver<'_>, anchor: usize, other: usize) -> bool {
+    let groups = |shape: usize| -> BTreeSet<GroupId> {
+        solver.problem.demands[shape].levels[0].rules.iter().map(|rule| rule.group).collect()
+    };
+    let deals_all = solver.progress.strategy.load != LoadRule::SharedByOwn;
+    deals_all || anchor == other || !groups(anchor).is_disjoint(&groups(other))
 }
 
 /// Reports whether pods of a shape may share the hosts of others.

@@ -29,7 +29,7 @@ pub(in crate::provision) fn price_alone(solver: &mut Solver<'_>, attempt: Attemp
 /// Returns the maximum additional cost of a launch that a pod joins: the cost of a separate launch, or nothing.
 pub(in crate::provision) fn price_limit(rule: LoadRule, separate: i64) -> i64 {
     match rule {
-        LoadRule::One | LoadRule::Own | LoadRule::Even | LoadRule::Shared => separate,
+        LoadRule::One | LoadRule::Own | LoadRule::Even | LoadRule::Shared | LoadRule::SharedByOwn => separate,
         LoadRule::Fit | LoadRule::Fleet => 0,
     }
 }

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{SplitPart, StrategyResult, solution};
+use super::{SplitPart, StrategyResult, side_by_side};
 use crate::provision::Solver;
 use crate::provision::fleet::total_requests;
 use crate::provision::phases::even_hosts::separate_shapes;
@@ -69,11 +69,13 @@ pub(super) fn within_premium(
 }
 
 impl<'a> Comparison<'a> {
-    /// Returns the solution in which these shapes keep separate hosts; `None` if it leaves further pods without a place.
+    /// Returns the cheapest solution in which these shapes keep separate hosts; `None` if each leaves further pods without a
+    /// place.
     fn solve(&self, separate: &BTreeSet<usize>) -> Option<StrategyResult> {
         let mut begun = Solver::new(self.snapshot, self.parts, &KnownDomains::default());
         begun.progress.separate = Arc::new(separate.clone());
-        Some(solution(begun, strategy::SHARED)).filter(|solution| solution.left.is_subset(self.left))
+        let solutions = side_by_side(begun, &strategy::SHARED).into_iter();
+        solutions.filter(|solution| solution.left.is_subset(self.left)).min_by_key(|solution| solution.score)
     }
 
     /// Returns the workloads whose pods prefer separate hosts: the pods that avoid the same pods.

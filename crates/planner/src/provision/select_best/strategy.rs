@@ -32,6 +32,15 @@ pub(crate) enum LoadRule {
     Even,
     /// The same, also for pods that prefer separate hosts: at least two hosts.
     Shared,
+    /// The same, but only pods that avoid each other share the hosts evenly. Other pods join where they fit.
+    SharedByOwn,
+}
+
+impl LoadRule {
+    /// Reports whether pods that prefer separate hosts may share them.
+    pub(in crate::provision) fn shares_hosts(self) -> bool {
+        matches!(self, Self::Shared | Self::SharedByOwn)
+    }
 }
 
 /// Strategies for every plan.
@@ -51,8 +60,11 @@ const FEW_PODS: [Strategy; 4] = [
 /// Further strategy for plans with few pods, some of which are spread over hosts.
 pub(in crate::provision) const EVEN: Strategy = Strategy { order: QueueOrder::Size, load: LoadRule::Even };
 
-/// Strategy for plans with few pods, some of which prefer separate hosts. Used where separate hosts cost too much more.
-pub(in crate::provision) const SHARED: Strategy = Strategy { order: QueueOrder::Size, load: LoadRule::Shared };
+/// Strategies for plans with few pods, some of which prefer separate hosts. Used where separate hosts cost too much more.
+pub(in crate::provision) const SHARED: [Strategy; 2] = [
+    Strategy { order: QueueOrder::Size, load: LoadRule::Shared },
+    Strategy { order: QueueOrder::Size, load: LoadRule::SharedByOwn },
+];
 
 /// Further strategies for plans with many pods but few shapes.
 const FEW_SHAPES: [Strategy; 1] = [Strategy { order: QueueOrder::Size, load: LoadRule::Fleet }];
