@@ -1,4 +1,4 @@
-//! Consolidation after pods were deleted, until no plan has a command. Plans are carried out at once, and each pod is bound to the
+//! Consolidation after pods were deleted, until no plan has a command. Each plan is carried out, and each pod is bound to the
 //! node with the most free capacity, as kube-scheduler does. Nothing may be launched in vain, and few pods may be evicted again.
 
 use std::cmp::Reverse;
