@@ -269,7 +269,7 @@ impl Reconciler {
         }
         let (pool, claim) = (view.claim.nodepool(), view.claim.metadata.name.as_deref().unwrap_or_default());
         let has_notice = |index: &Index, claim: &api::NodeClaim| {
-            let nodes = index.nodes_of(claim.provider_id().unwrap_or_default());
+            let nodes = index.nodes_of_claim(claim);
             let is_reported = nodes.iter().any(|node| node.interruption().or_else(|| node.reboot()).is_some());
             is_reported || self.notices.latest(claim.metadata.name.as_deref().unwrap_or_default()).is_some()
         };

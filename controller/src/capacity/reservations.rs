@@ -61,7 +61,7 @@ fn call_on_demand(index: &Index, claim: &NodeClaim) -> Vec<Operation> {
         labels[key] = serde_json::Value::Null;
     }
     let body = json!({"metadata": {"labels": labels}});
-    let nodes = index.nodes_of(claim.provider_id().unwrap_or_default()).into_iter();
+    let nodes = index.nodes_of_claim(claim).into_iter();
     let nodes = nodes.map(|node| Target::Node(node.name().to_owned()));
     std::iter::once(target(claim)).chain(nodes).map(|target| Operation::Patch(target, body.clone())).collect()
 }

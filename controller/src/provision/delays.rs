@@ -65,7 +65,7 @@ fn state(index: &Index, planned: &PlannedNodes, name: &str) -> AttemptState {
     if !claim.is_true(condition::REGISTERED) {
         return AttemptState::Starting;
     }
-    let nodes = index.nodes_of(claim.provider_id().unwrap_or_default());
+    let nodes = index.nodes_of_claim(claim);
     let is_any = |is: &dyn Fn(&str) -> bool| nodes.iter().any(|node| is(node.name()));
     AttemptState::Up(if is_any(&|node| index.pods_on(node).any(|pod| !pod.is_daemon() && !pod.is_static())) {
         NodeUse::Pods

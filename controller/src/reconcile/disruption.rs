@@ -111,7 +111,7 @@ pub fn view(index: &Index, id: &str, live: &LivePods, now: Timestamp) -> Option<
 }
 
 fn leaver(index: &Index, claim: &Arc<NodeClaim>, live: &LivePods, now: Timestamp) -> DisruptedClaim {
-    let node = index.nodes_of(claim.provider_id().unwrap_or_default()).first().map(|node| Arc::clone(node));
+    let node = index.node_of_claim(claim).cloned();
     let name = node.as_ref().map_or("", |node| node.name());
     let known = live.get(name).cloned().unwrap_or_else(|| index.pods_on(name).cloned().collect());
     let pods = || known.iter().filter(|pod| !pod.is_terminal());

@@ -123,7 +123,7 @@ fn scheduled(
     index: &Index,
     context: MessageContext,
 ) -> ScheduledStep {
-    let nodes = || index.nodes_of(claim.provider_id().unwrap_or_default()).into_iter().map(AsRef::as_ref);
+    let nodes = || index.nodes_of_claim(claim).into_iter().map(AsRef::as_ref);
     let agent = maintenance::is_handled_by_agent(nodes(), context.now);
     let act = !agent && !context.checks_statuses || maintenance::is_due(starts, nodes(), context.now);
     match starts {
@@ -146,7 +146,7 @@ fn advice(claim: &Arc<NodeClaim>, index: &Index) -> Vec<Event> {
 
 /// Returns an event on the NodeClaim and on its nodes.
 fn events(claim: &Arc<NodeClaim>, index: &Index, reason: &'static str, message: &str) -> Vec<Event> {
-    let nodes = index.nodes_of(claim.provider_id().unwrap_or_default());
+    let nodes = index.nodes_of_claim(claim);
     let objects = std::iter::once(ObjectReference::to(claim.as_ref()))
         .chain(nodes.into_iter().map(|node| ObjectReference::to(node.as_ref())));
     objects.map(|object| Event::normal(object, reason, message.to_owned())).collect()

@@ -57,7 +57,7 @@ pub fn find(statuses: &[InstanceStatus], index: &Index, now: Timestamp) -> Vec<F
     for status in statuses {
         let claim = index.claim_of_instance(&status.instance);
         let Some(claim) = claim.filter(|claim| claim.metadata.deletion_timestamp.is_none()) else { continue };
-        let nodes = index.nodes_of(claim.provider_id().unwrap_or_default()).into_iter().map(AsRef::as_ref);
+        let nodes = index.nodes_of_claim(claim).into_iter().map(AsRef::as_ref);
         let starts = first_start(&status.events);
         let due = !status.events.is_empty() && maintenance::is_due(starts, nodes, now);
         let kinds = ailments(status, due, now);

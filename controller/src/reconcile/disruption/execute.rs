@@ -110,7 +110,7 @@ impl Disruptor {
         let message = format!("Disruption rolled back: {why}");
         self.cluster.read(|index| {
             for claim in claims {
-                let nodes = index.nodes_of(claim.provider_id().unwrap_or_default());
+                let nodes = index.nodes_of_claim(claim);
                 let node = nodes.first().map(|node| node.as_ref());
                 let notes = said_of(claim, node, reason::DISRUPTION_BLOCKED, &message);
                 notes.into_iter().for_each(|note| self.cluster.notes.publish(note));
@@ -125,7 +125,7 @@ impl Disruptor {
         }
         let nodes: Vec<String> = self.cluster.read(|index| {
             let node = |claim: &Arc<NodeClaim>| {
-                index.nodes_of(claim.provider_id().unwrap_or_default()).first().map(|node| node.name().to_owned())
+                index.node_of_claim(claim).map(|node| node.name().to_owned())
             };
             claims.iter().filter_map(node).collect()
         });

@@ -2,6 +2,7 @@
 //! the agent's report. A NodeClaim whose gates remain closed for longer than its EC2NodeClass allows is deleted, and so is one
 //! whose startup taints nothing removes, or whose kubelet does not become ready. Plans expect pods on such a node until then.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::objects::Node;
@@ -52,10 +53,7 @@ impl GateLimit {
         let waiting = claim.is_true(condition::REGISTERED) && !claim.is_true(condition::INITIALIZED);
         let class = index.classes.get(&claim.spec.node_class_ref.name).filter(|_| waiting)?;
         let gates = class.gate_timeout().is_ok_and(|timeout| timeout.is_some());
-        let node_of = |claim: &NodeClaim| -> Option<&Node> {
-            let nodes = index.nodes_of(claim.provider_id().unwrap_or_default());
-            nodes.into_iter().next().map(AsRef::as_ref)
-        };
+        let node_of = |claim: &NodeClaim| index.node_of_claim(claim).map(Arc::as_ref);
         let in_use = node_of(claim).is_some_and(|node| index.is_in_use(node.name()));
         let limit = Self { timeout: class.startup_timeout()?, gates, in_use, turn: true };
         if !limit.is_late(claim, node_of(claim), now) {

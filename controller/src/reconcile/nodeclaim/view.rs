@@ -40,7 +40,7 @@ pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<NodeClaimView> 
 /// Returns the view of a NodeClaim that a command created and that is not initialized yet.
 fn replacement_view(index: &Index, claim: &NodeClaim) -> Option<ReplacementView> {
     claim.replaces().next().filter(|_| !claim.is_true(condition::INITIALIZED))?;
-    let nodes = index.nodes_of(claim.provider_id().unwrap_or_default());
+    let nodes = index.nodes_of_claim(claim);
     let in_use = nodes.iter().any(|node| index.is_in_use(node.name()));
     Some(ReplacementView { awaited: index.is_awaited(claim), in_use })
 }

@@ -14,7 +14,7 @@ use crate::state::registration_health::RegistrationHealth;
 pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<NodePoolView> {
     let pool = Arc::clone(index.pools.get(name)?);
     let claims = index.claims_of_pool(name).map(|claim| {
-        let node = index.nodes_of(claim.provider_id().unwrap_or_default()).first().map(|node| Arc::clone(node));
+        let node = index.node_of_claim(claim).cloned();
         (Arc::clone(claim), node)
     });
     Some(NodePoolView {

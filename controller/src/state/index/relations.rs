@@ -73,6 +73,18 @@ impl Index {
         all
     }
 
+    /// Returns the nodes of a NodeClaim's instance as [`Self::nodes_of`]; none before the launch.
+    #[must_use]
+    pub fn nodes_of_claim(&self, claim: &NodeClaim) -> Vec<&Arc<Node>> {
+        claim.provider_id().map(|id| self.nodes_of(id)).unwrap_or_default()
+    }
+
+    /// Returns the node of a NodeClaim, if one exists.
+    #[must_use]
+    pub fn node_of_claim(&self, claim: &NodeClaim) -> Option<&Arc<Node>> {
+        self.nodes_of_claim(claim).into_iter().next()
+    }
+
     /// Returns all nodes that carry this provider id.
     #[must_use]
     pub fn all_nodes_of(&self, provider_id: &str) -> Vec<&Arc<Node>> {
