@@ -126,7 +126,8 @@ conformance: prepare-conformance controlplane agent ## Runs Karpenter's own suit
 	@$(RUN) suites-core "building the suites of Karpenter" "first time: 1 to 3 minutes" $(GO) tests/conformance/core
 	@$(RUN) suites-provider "building the suites of its AWS provider" "first time: 2 to 5 minutes" $(GO) tests/conformance/provider
 	@$(RUN) workspace "building the workspace" "first time: 5 to 9 minutes" cargo build --workspace --locked
-	@KERF_AGENT=$(KERF_CACHE)/agent/kerf-agent $(CARGO_TARGET_DIR)/debug/conformance $(SUITES) $(if $(CASES),--cases '$(CASES)') \
+	@tests/steps/static controller
+	@KERF_AGENT=$(KERF_CACHE)/agent/kerf-agent KERF_CONTROLLER=$(KERF_CACHE)/controller/kerf-controller $(CARGO_TARGET_DIR)/debug/conformance $(SUITES) $(if $(CASES),--cases '$(CASES)') \
 		$(if $(CLUSTERS),--clusters $(CLUSTERS)) $(if $(NODE_CLASS),--kubeconfig '$(KUBECONFIG)' --node-class '$(NODE_CLASS)') \
 		$(if $(NODE_POOL),--node-pool '$(NODE_POOL)')
 
