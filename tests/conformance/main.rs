@@ -1,6 +1,7 @@
 //! Runs Karpenter's own end-to-end suites with Kerf's controller and writes docs/conformance.md. `make conformance` starts it.
 //!
-//! Each file of a suite runs in a cluster of its own: a real control plane, the fake EC2, machines with real agents. A run of all
+//! Each file of a suite runs in a cluster of its own: a real control plane, the fake EC2, machines with real agents (those of
+//! performance and scale without, because a machine of two cores does not run the agents of hundreds of nodes). A run of all
 //! files of a suite, or of cases that match `--cases`, replaces these cases' results in `tests/conformance/results`. With
 //! `--kubeconfig` the suites run in that cluster, in which Kerf is installed, and no file of the checkout changes.
 

@@ -13,6 +13,7 @@ use crate::controlplane::{Component, ControlPlane, Options, SERVICE_CIDR as CONT
 use crate::ec2wire::Ec2Wire;
 use crate::eks::Eks;
 use crate::karpenter;
+use crate::kubelet::Timing;
 use crate::machines::own_network::Servers;
 use crate::machines::real::Parts;
 use crate::machines::{NodeSimulator, Options as SimulatorOptions, Programs, signer};
@@ -43,6 +44,8 @@ pub struct Setup {
     pub ipv6: bool,
     /// Lets the API server reach ports of the controller's pods.
     pub pod_network: bool,
+    /// Lets two cores run hundreds of nodes: AL2023 boots without an agent, as EKS' stock image, and kubelets report rarely.
+    pub many_nodes: bool,
     /// Leaves the permissions of the controller to the user's `helm install`.
     pub without_rights: bool,
     /// Changes the description of EC2.
@@ -103,6 +106,9 @@ impl Environment {
             let ranges = format!("--service-cluster-ip-range={CONTROL_PLANE_CIDR},{IPV6_SERVICE_CIDR}");
             options = options.with_flag(Component::ApiServer, &ranges);
         }
+        if setup.many_nodes {
+            options = options.with_flag(Component::ControllerManager, "--node-monitor-grace-period=240s");
+        }
         let control_plane = Arc::new(ControlPlane::start(options).await?);
         control_plane.apply_crds().await?;
         if !setup.without_rights {
@@ -117,8 +123,15 @@ impl Environment {
         let machines = folder.join("machines");
         let defaults = SimulatorOptions::new(ec2.clone(), signer(&control_plane), machines, Programs::find()?);
         let servers = Servers { api_server: control_plane.address(), aws: wire.address() };
-        let options =
-            SimulatorOptions { real: setup.real, eks: Some(Arc::clone(&eks)), servers: Some(servers), ..defaults };
+        let options = SimulatorOptions {
+            real: setup.real,
+            // Tokens for hundreds of kubelets would need as many runs of the agent's plugin.
+            eks: (!setup.many_nodes).then(|| Arc::clone(&eks)),
+            servers: Some(servers),
+            stock_al2023: setup.many_nodes,
+            timing: if setup.many_nodes { Timing::of_many_nodes() } else { Timing::default() },
+            ..defaults
+        };
         let simulator = NodeSimulator::start(options).await?;
         let ports = Ports::choose()?;
         let (gates, queue) = (String::new(), String::new());

@@ -78,6 +78,19 @@ pub struct Timing {
     pub poll: Duration,
 }
 
+impl Timing {
+    /// Returns periods that leave an API server on two cores time for other work beside 1,000 kubelets.
+    #[must_use]
+    pub fn of_many_nodes() -> Self {
+        Self {
+            lease: Duration::from_secs(60),
+            status: Duration::from_secs(300),
+            poll: Duration::from_millis(500),
+            ..Self::default()
+        }
+    }
+}
+
 impl Default for Timing {
     fn default() -> Self {
         Self {

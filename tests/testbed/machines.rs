@@ -80,6 +80,8 @@ pub struct Options {
     pub real: Arc<OnceLock<real::Parts>>,
     /// Servers that machines with an own network reach.
     pub servers: Option<own_network::Servers>,
+    /// Boots AL2023 without an agent, as EKS' stock image. Two cores run 500 such machines, but not the agents of 500.
+    pub stock_al2023: bool,
 }
 
 impl Options {
@@ -98,6 +100,7 @@ impl Options {
             grace: Duration::from_millis(500),
             real: Arc::default(),
             servers: None,
+            stock_al2023: false,
         }
     }
 }
@@ -238,6 +241,8 @@ impl Worker {
         let spec = MachineSpec::new(&self.options, &self.types, &instance);
         let image = self.options.cloud.account().image_name(&instance.instance.image_id).unwrap_or_default();
         let start = stock::Start::of(&instance, &image);
+        let al2023 = || self.options.stock_al2023.then(|| stock::Start::of_al2023(&instance, spec.hardware.vcpus));
+        let start = start.or_else(al2023);
         let parts = self.options.real.get().cloned().filter(|_| real::wanted(&instance));
         let machine = Arc::new(Machine::new(id, &spec));
         lock(&self.machines).insert(id.to_owned(), Arc::clone(&machine));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use api::label;
+use api::{annotation, label};
 use futures::{StreamExt, TryStreamExt, stream};
 use go_programs::go_program;
 use serde_json::{Value, json};
@@ -179,7 +179,8 @@ async fn run_in_own_cluster(suite: &Suite, program: &Program, plan: &Plan, file:
         .env("AWS_ACCESS_KEY_ID", "suite")
         .env("AWS_SECRET_ACCESS_KEY", "suite");
     let pool = write_pool(file, environment.folder())?;
-    add_objects(&mut command, suite, &examples().join("getting-started/ec2nodeclass.yaml"), Some(&pool));
+    let class = write_class(suite, environment.folder())?;
+    add_objects(&mut command, suite, &class, Some(&pool));
     let ran = report("suite", command, environment.folder()).await;
     let is_clean = ran.as_ref().is_ok_and(|ran| ran.iter().all(|case| case.outcome != Outcome::Failed));
     if !is_clean {
@@ -193,8 +194,8 @@ async fn run_in_own_cluster(suite: &Suite, program: &Program, plan: &Plan, file:
 /// Starts a cluster with a controller and the CNI's DaemonSet and settings.
 async fn start(suite: &Suite, karpenter: Option<PathBuf>) -> Result<Environment> {
     let (describe, ipv6) = (Some(account::description(suite)), suite.package == "ipv6");
-    let mut environment =
-        Environment::start_with(Setup { describe, ipv6, pod_network: true, ..Setup::default() }).await?;
+    let setup = Setup { describe, ipv6, pod_network: true, many_nodes: suite.has_many_nodes(), ..Setup::default() };
+    let mut environment = Environment::start_with(setup).await?;
     if ipv6 {
         environment.apply_value(ipv6_cluster_dns()).await?;
     }
@@ -202,10 +203,7 @@ async fn start(suite: &Suite, karpenter: Option<PathBuf>) -> Result<Environment>
     let settings = json!({"name": "amazon-vpc-cni", "namespace": "kube-system"});
     environment.apply_value(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": settings})).await?;
     environment.apply("getting-started/aws-node.yaml").await?;
-    let definition = folder().join("securitygrouppolicies.yaml");
-    let definition =
-        std::fs::read_to_string(&definition).with_context(|| format!("cannot read {}", definition.display()))?;
-    environment.apply_value(serde_saphyr::from_str(&definition)?).await?;
+    environment.apply_value(read_yaml(&folder().join("securitygrouppolicies.yaml"))?).await?;
     environment.ec2.create_queue(QUEUE);
     environment.ec2.events_to(Some(QUEUE));
     environment.set_queue(QUEUE);
@@ -228,17 +226,34 @@ fn ipv6_cluster_dns() -> Value {
 /// Writes the NodePool for the cases of a file. Those of capacity buffers need machines of 2 vCPUs, which their suite chooses itself
 /// only with its own provider.
 fn write_pool(file: &str, to: &Path) -> Result<PathBuf> {
-    let source = folder().join("nodepool.yaml");
-    let text = std::fs::read_to_string(&source).with_context(|| format!("cannot read {}", source.display()))?;
-    let mut pool: Value = serde_saphyr::from_str(&text).with_context(|| format!("{} is no YAML", source.display()))?;
+    let mut pool = read_yaml(&folder().join("nodepool.yaml"))?;
     if file == "capacitybuffer_test.go" {
         let requirements = pool["spec"]["template"]["spec"]["requirements"].as_array_mut();
         let small = json!({"key": label::INSTANCE_CPU, "operator": "In", "values": ["2"]});
         requirements.context("the NodePool has no requirements")?.push(small);
     }
-    let written = to.join("nodepool.json");
-    std::fs::write(&written, pool.to_string()).with_context(|| format!("cannot write {}", written.display()))?;
-    Ok(written)
+    write_json(&to.join("nodepool.json"), &pool)
+}
+
+/// Writes the EC2NodeClass for the cases of a suite: that of the examples, without the agent where no machine has one.
+fn write_class(suite: &Suite, to: &Path) -> Result<PathBuf> {
+    let mut class = read_yaml(&examples().join("getting-started/ec2nodeclass.yaml"))?;
+    if suite.has_many_nodes() {
+        let annotations = class["metadata"]["annotations"].as_object_mut();
+        let removed = annotations.and_then(|annotations| annotations.remove(annotation::AGENT));
+        removed.context("the EC2NodeClass has no annotation for the agent")?;
+    }
+    write_json(&to.join("ec2nodeclass.json"), &class)
+}
+
+fn read_yaml(file: &Path) -> Result<Value> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    serde_saphyr::from_str(&text).with_context(|| format!("{} is no YAML", file.display()))
+}
+
+fn write_json(file: &Path, value: &Value) -> Result<PathBuf> {
+    std::fs::write(file, value.to_string()).with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(file.to_owned())
 }
 
 /// Passes the objects of the cases to a suite of core; the provider's suites have their own ones.

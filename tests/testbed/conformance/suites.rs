@@ -37,6 +37,12 @@ impl Suite {
         Ok(PathBuf::from(String::from_utf8(output.stdout).context("the folder is no UTF-8")?.trim_end()))
     }
 
+    /// Reports whether cases of this suite have hundreds of nodes, which run without agents.
+    #[must_use]
+    pub fn has_many_nodes(&self) -> bool {
+        matches!(self.package.as_str(), "performance" | "scale")
+    }
+
     /// Returns the file of the results.
     #[must_use]
     pub fn results(&self) -> PathBuf {

@@ -1,5 +1,5 @@
-//! Machine of a stock image of Bottlerocket or Windows, on which no agent runs. What the image's own start makes of its user data
-//! becomes the files of the fake kubelet.
+//! Machine of a stock image, on which no agent runs: of Bottlerocket or Windows, and of AL2023 where the simulator is told so.
+//! What the image's own start makes of its user data becomes the files of the fake kubelet.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,6 +10,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cloud::data::region_of_zone;
 use cloud::fake::FakeInstance;
+use machine::nodeconfig::merge_json;
+use machine::{pods, userdata};
 use serde_json::{Map, Value, json};
 use toml::Table;
 
@@ -42,6 +44,12 @@ pub(super) struct Start {
 }
 
 impl Start {
+    /// Returns the start of an instance of AL2023 as EKS' own bootstrap program understands it.
+    pub(super) fn of_al2023(machine: &FakeInstance, vcpus: u32) -> Result<Self> {
+        let kind = &machine.instance.instance_type;
+        al2023(&facts::user_data(machine), kind, vcpus).context("the user data is no use for AL2023")
+    }
+
     /// Returns the start of an instance; `None` if its image, by name, is neither Bottlerocket nor Windows.
     pub(super) fn of(machine: &FakeInstance, image: &str) -> Option<Result<Self>> {
         let text = String::from_utf8_lossy(&facts::user_data(machine)).into_owned();
@@ -52,6 +60,31 @@ impl Start {
         let (_, build) = WINDOWS.iter().find(|(year, _)| image.starts_with(&format!("Windows_Server-{year}")))?;
         Some(windows(&text, build).context("the user data is no use for Windows"))
     }
+}
+
+/// Reads the NodeConfig of AL2023. Its kubelet configuration is merged over the program's own one.
+fn al2023(user_data: &[u8], instance_type: &str, vcpus: u32) -> Result<Start> {
+    let spec = userdata::parse(user_data)?.config.spec;
+    let density = pods::density(pods::interface_limits(instance_type), &spec.kubelet.max_pods_expression);
+    let reserved = json!({
+        "cpu": format!("{}m", pods::kube_reserved_cpu_millicores(vcpus)),
+        "memory": format!("{}Mi", pods::kube_reserved_memory_mib(density.pods)),
+        "ephemeral-storage": format!("{}Mi", pods::KUBE_RESERVED_EPHEMERAL_STORAGE_MIB),
+    });
+    let mut config = Map::from_iter([
+        ("maxPods".to_owned(), json!(density.pods)),
+        ("kubeReserved".to_owned(), reserved),
+        ("evictionHard".to_owned(), json!({"memory.available": "100Mi", "nodefs.available": "10%"})),
+    ]);
+    merge_json(&mut config, spec.kubelet.config);
+    Ok(Start {
+        cluster: spec.cluster.name,
+        endpoint: spec.cluster.api_server_endpoint,
+        authority: spec.cluster.certificate_authority,
+        arguments: spec.kubelet.flags,
+        config,
+        nvidia: false,
+    })
 }
 
 /// Reads the settings of Bottlerocket.
@@ -231,7 +264,30 @@ mod tests {
 
     use serde_json::json;
 
-    use super::{bottlerocket, windows};
+    use super::{al2023, bottlerocket, windows};
+
+    #[test]
+    fn start_reads_a_node_config() {
+        let text = r#"apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  cluster: {name: c, apiServerEndpoint: "https://a", certificateAuthority: Y2E=, cidr: 10.100.0.0/16}
+  kubelet:
+    config: {maxPods: 8, kubeReserved: {cpu: 1}}
+    flags: ["--node-labels=team=a"]
+"#;
+        let start = al2023(text.as_bytes(), "m5.large", 2).unwrap();
+        assert_eq!(
+            (start.cluster.as_str(), start.endpoint.as_str(), start.authority.as_str()),
+            ("c", "https://a", "Y2E=")
+        );
+        assert_eq!(start.arguments, ["--node-labels=team=a"]);
+        assert_eq!(start.config["maxPods"], json!(8));
+        // The interfaces of an m5.large have addresses for 29 pods: 255 + 11 * 29.
+        let reserved = json!({"cpu": 1, "memory": "574Mi", "ephemeral-storage": "1024Mi"});
+        assert_eq!(start.config["kubeReserved"], reserved);
+        assert!(al2023(b"no NodeConfig", "m5.large", 2).is_err());
+    }
 
     #[test]
     fn start_reads_bottlerocket_settings() {
