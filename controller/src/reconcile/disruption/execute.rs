@@ -124,9 +124,7 @@ impl Disruptor {
             return Ok(LivePods::new());
         }
         let nodes: Vec<String> = self.cluster.read(|index| {
-            let node = |claim: &Arc<NodeClaim>| {
-                index.node_of_claim(claim).map(|node| node.name().to_owned())
-            };
+            let node = |claim: &Arc<NodeClaim>| index.node_of_claim(claim).map(|node| node.name().to_owned());
             claims.iter().filter_map(node).collect()
         });
         // The writer limits concurrent requests.
