@@ -15,7 +15,7 @@ GO = tests/steps/go-program
 # Prerequisites are ordered steps: the first one checks the machine.
 .NOTPARALLEL:
 
-.PHONY: help demo test bare e2e amis linters lint soak hostile crowd pace bench fidelity fuzz day pictures peers peers-live conformance bless controlplane agent node \
+.PHONY: help demo test bare e2e amis linters lint soak hostile crowd pace bench fidelity fuzz day traces pictures peers peers-live conformance bless controlplane agent node \
 	nodeparts moto helm images packer release verify-release publish advisories
 
 help: ## Shows this list.
@@ -98,6 +98,11 @@ fuzz: prepare-fuzz ## Fuzzes the parsers of agent, controller and CLI, SECONDS (
 day: prepare-day ## Simulates a day with 1,000 faults and compares its cost with a lower bound; SEED=N sets the random seed.
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
 	@$(CARGO_TARGET_DIR)/release/peers day $(or $(SEED),1)
+
+# TRACES is a folder with files of Azure's trace: `peers traces` names those that it lacks.
+traces: prepare-traces ## Plays a public workload trace by the rules of Kerf and of Karpenter; TRACES=FOLDER, HOURS=24, EVERY=100.
+	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
+	@$(CARGO_TARGET_DIR)/release/peers traces "$(TRACES)" $(HOURS) $(EVERY)
 
 pictures: prepare-pictures ## Simulates the day without faults and writes its charts to docs/pictures.
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers

@@ -77,6 +77,8 @@ pub struct Record {
     pub raised: usize,
     /// Number of interrupted instances with a notice.
     pub notices: usize,
+    /// Time from the creation of each pod to its binding, in milliseconds.
+    pub waits: Vec<Moment>,
     /// Accumulated cost, in micro-dollars times milliseconds.
     spent: i128,
     clock: Option<Moment>,

@@ -288,8 +288,12 @@ impl Simulation {
 
     fn see_pod(&mut self, pod: &Arc<Pod>, gone: bool) {
         let before = self.cluster_state.pods.get(pod.name()).map(|known| known.asks);
+        let waited = self.cluster_state.pods.get(pod.name()).is_none_or(|known| known.node.is_none());
         self.cluster_state.see_pod(pod, gone);
-        let after = self.cluster_state.pods.get(pod.name()).map(|known| known.asks);
+        let known = self.cluster_state.pods.get(pod.name());
+        let bound = known.filter(|known| waited && known.node.is_some());
+        self.record.waits.extend(bound.map(|known| self.cluster_state.now - known.created));
+        let after = known.map(|known| known.asks);
         if let Some((before, after)) = before.zip(after) {
             self.record.lowered += usize::from(after != before && after.is_within(before));
             self.record.raised += usize::from(after != before && before.is_within(after));

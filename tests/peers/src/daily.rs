@@ -43,8 +43,19 @@ pub struct Bounded {
 pub fn simulate(setup: &Setup, size: Size, bounded: bool) -> anyhow::Result<(Simulation, Option<Bounded>)> {
     let mut simulation = Simulation::new(setup)?;
     day(setup.seed, size, START).into_iter().for_each(|(at, event): (i64, Event)| simulation.at(at, event));
+    let result = play(&mut simulation, size.hours, bounded)?;
+    let broken = verdict::broken(&simulation);
+    anyhow::ensure!(broken.is_empty(), "the day violated invariants:\n  {}", broken.join("\n  "));
+    Ok((simulation, bounded.then_some(result)))
+}
+
+/// Runs a simulation hour by hour, and returns its cost; the lower bound is 0 without `bounded`.
+///
+/// # Errors
+/// Returns an error if there is no plan in the first hour, or if the bound cannot be computed.
+pub fn play(simulation: &mut Simulation, hours: i64, bounded: bool) -> anyhow::Result<Bounded> {
     let (mut least, mut first) = (0.0, 0.0);
-    for hour in 1..=size.hours {
+    for hour in 1..=hours {
         if bounded && hour > 1 {
             let snapshot = simulation.snapshot().context("no plan in the first hour")?;
             let market = bound::Market::of(&unbound(&snapshot))?;
@@ -55,10 +66,7 @@ pub fn simulate(setup: &Setup, size: Size, bounded: bool) -> anyhow::Result<(Sim
             first = simulation.record.dollars();
         }
     }
-    let broken = verdict::broken(&simulation);
-    anyhow::ensure!(broken.is_empty(), "the day violated invariants:\n  {}", broken.join("\n  "));
-    let cost = simulation.record.dollars() - first;
-    Ok((simulation, bounded.then_some(Bounded { cost, least })))
+    Ok(Bounded { cost: simulation.record.dollars() - first, least })
 }
 
 /// Returns the same pods without any node, to compute the fleet for an empty cluster.

@@ -129,7 +129,7 @@ pub fn whole_day(policy: &'static str, size: Size, peer: bool) -> anyhow::Result
 
 /// Returns Karpenter's rules with simulations that take no time. Only the number of commands and their moments remain as a
 /// difference.
-fn untimed_peer() -> Peer {
+pub(crate) fn untimed_peer() -> Peer {
     Peer::new(0)
 }
 

@@ -15,4 +15,5 @@ pub mod oracle;
 pub mod price;
 pub mod report;
 pub mod run;
+pub mod traces;
 pub mod workloads;

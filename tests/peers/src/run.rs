@@ -13,7 +13,7 @@ use crate::karpenter::Karpenter;
 use crate::memory::Size;
 use crate::report::{Agent, Disruption, Live, Machine, Measure, Report, renewed, with_separate_sections};
 use crate::workloads::Workload;
-use crate::{compare, consolidation, curve, daily, disruption, memory, price, workloads};
+use crate::{compare, consolidation, curve, daily, disruption, memory, price, traces, workloads};
 
 const USAGE: &str =
     "usage: peers [--quick]          everything: writes target/peers/planner.json, disruption.json and docs/performance.md
@@ -23,6 +23,7 @@ const USAGE: &str =
        peers live                 writes what `make peers-live` measured last into docs/performance.md
        peers consolidation | give-back | drift    one part of that
        peers day SEED             the simulated day and its cost over the hourly lower bound
+       peers traces FOLDER [HOURS [EVERY]]  public traces in this folder: some first hours, one of so many owners
        peers pictures             the day of seed 1 without faults, as docs/pictures/fleet.svg and moves.svg";
 
 /// Fixtures of Karpenter's benchmark and similar ones.
@@ -54,6 +55,7 @@ fn carry_out(arguments: &[String]) -> anyhow::Result<()> {
         ["give-back"] => disruption::give_back(500).map(|it| println!("{it:?}")),
         ["drift"] => disruption::drift(1_000).map(|it| println!("{it:?}")),
         ["day", seed] => whole_day(seed),
+        ["traces", folder, part @ ..] => trace(Path::new(folder), part),
         ["pictures"] => pictures(),
         _ => bail!("{USAGE}"),
     }
@@ -110,6 +112,24 @@ fn whole_day(seed: &str) -> anyhow::Result<()> {
     let broken = verdict::broken(&simulation);
     anyhow::ensure!(broken.is_empty(), "the simulated day violated invariants:\n  {}", broken.join("\n  "));
     println!("no leaked instance, no repeated launch, no violation, and every pod has a node");
+    Ok(())
+}
+
+/// Plays the trace by the rules of both sides.
+fn trace(folder: &Path, part: &[&str]) -> anyhow::Result<()> {
+    anyhow::ensure!(!folder.as_os_str().is_empty(), "no folder with traces: write TRACES=FOLDER");
+    let number = |text: &&str| text.parse::<i64>().with_context(|| format!("{text:?} is no whole number"));
+    let mut chosen = traces::AZURE;
+    if let Some(hours) = part.first().map(number).transpose()? {
+        chosen.hours = hours;
+    }
+    if let Some(every) = part.get(1).map(number).transpose()? {
+        chosen.every = usize::try_from(every).ok().filter(|every| *every > chosen.first).context("too few owners")?;
+    }
+    let trace = traces::azure(folder, chosen)?;
+    println!("{}: {} pods within {} hours", trace.name, trace.pods, trace.hours);
+    println!("Kerf: {}", traces::play(&trace, false)?);
+    println!("Karpenter's rules: {}", traces::play(&trace, true)?);
     Ok(())
 }
 
