@@ -94,6 +94,7 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
         | NodeVerdict::Static
         | NodeVerdict::ByTurns { .. }
         | NodeVerdict::RoomSoon { .. }
+        | NodeVerdict::RemovedTogether { .. }
         | NodeVerdict::Resting { .. }
         | NodeVerdict::Disturbed { .. }
         | NodeVerdict::AfterResize { .. }

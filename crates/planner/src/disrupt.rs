@@ -99,14 +99,18 @@ fn add_commands(snapshot: &Snapshot, plan: &mut Plan) {
     let lowering = LowerRequests::new(snapshot, &eligibility, &resizes);
     let mut ahead = Lookahead::default();
     if !free.is_empty() {
+        let soon = candidates_once_quiet(&free, snapshot, &eligibility, &savings);
         sort_candidates(&mut free, snapshot, &savings);
-        let all: Vec<Position> = free.values().flatten().copied().collect();
+        let mut all: Vec<Position> = free.values().flatten().copied().collect();
+        let known: BTreeSet<Position> = all.iter().copied().collect();
+        all.extend(soon.iter().filter(|position| !known.contains(position)));
         let search = CommandSearch {
             simulation: &SimulatedCluster::new(snapshot, plan, &all, &resizes),
             savings: &savings,
             eligibility: &eligibility,
             budgets,
             free: &free,
+            soon: &soon,
             gone: removed_nodes(&moves),
         };
         let (found, possible) = search.run(&lowering);
@@ -224,6 +228,22 @@ fn sort_candidates(free: &mut BTreeMap<CommandReason, Vec<Position>>, snapshot: 
     }
 }
 
+/// Returns the candidates of consolidation, and the nodes that become candidates once they are quiet, in the order of their
+/// evaluation. Without a candidate nothing waits for the others.
+fn candidates_once_quiet(
+    free: &BTreeMap<CommandReason, Vec<Position>>,
+    snapshot: &Snapshot,
+    eligibility: &EligibilityRules<'_>,
+    savings: &SavingsRules<'_>,
+) -> Vec<Position> {
+    let Some(now) = free.get(&CommandReason::Underutilized) else { return Vec::new() };
+    let nodes = snapshot.nodes.iter().enumerate().filter(|(_, node)| node.claim.is_some());
+    let restless = nodes.filter(|(_, node)| eligibility.is_candidate_soon(node)).map(|(position, _)| position);
+    let mut all: Vec<Position> = now.iter().copied().chain(restless).collect();
+    consolidate::in_order(&mut all, |position| Arc::clone(&snapshot.nodes[position]), savings);
+    all
+}
+
 /// Search for commands that need places for pods of candidates.
 struct CommandSearch<'a> {
     simulation: &'a SimulatedCluster,
@@ -232,6 +252,8 @@ struct CommandSearch<'a> {
     budgets: RemainingBudgets<'a>,
     /// Candidates by reason, in the order of their evaluation.
     free: &'a BTreeMap<CommandReason, Vec<Position>>,
+    /// Candidates of consolidation, and nodes that become candidates once they are quiet, in the same order.
+    soon: &'a [Position],
     /// Nodes that other commands remove.
     gone: BTreeSet<&'a str>,
 }
@@ -242,12 +264,13 @@ impl CommandSearch<'_> {
         let mut foreseen = KnownDomains::default();
         let mut attempts = 0;
         loop {
-            let underutilized = self.free.get(&CommandReason::Underutilized).map_or(&[][..], Vec::as_slice);
-            let ahead = lowering.look_ahead(|| self.draft(&foreseen), underutilized);
+            let ahead = lowering.look_ahead(|| self.draft(&foreseen), self.underutilized());
+            let later = self.removable_once_quiet(&foreseen);
             let mut draft = self.draft(&foreseen);
-            let mut left = consolidate::delete_nodes(&mut draft, underutilized);
+            let now = self.postpone_removals(&mut draft, &later);
+            let mut left = consolidate::delete_nodes(&mut draft, &now);
             left.retain(|(position, _)| !ahead.verdicts.contains_key(position));
-            self.postpone(&mut draft, &mut left, &foreseen);
+            self.postpone_launches(&mut draft, &mut left, &later);
             consolidate::exchange(&mut draft, self.savings, left);
             let found = draft.finish();
             attempts += 1;
@@ -261,25 +284,55 @@ impl CommandSearch<'_> {
         }
     }
 
+    fn node(&self, position: Position) -> &Node {
+        &self.simulation.snapshot.nodes[position]
+    }
+
+    fn underutilized(&self) -> &[Position] {
+        self.free.get(&CommandReason::Underutilized).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the nodes whose pods would fit on other nodes if each node were quiet; none if no candidate waits for that.
+    fn removable_once_quiet(&self, foreseen: &KnownDomains) -> BTreeSet<Position> {
+        let waits = |position: &Position| self.eligibility.wait_for_others(self.node(*position)).is_some();
+        let is_restless = |node: &Arc<Node>| is_no_place(self.eligibility, node);
+        if !self.underutilized().iter().any(waits) || !self.simulation.snapshot.nodes.iter().any(is_restless) {
+            return BTreeSet::new();
+        }
+        let mut later = self.draft_with_restless(foreseen, self.soon);
+        later.apply_utilization_limits();
+        consolidate::delete_nodes(&mut later, self.soon);
+        let is_removed = |(position, verdict)| matches!(verdict, NodeVerdict::Remove(_)).then_some(position);
+        later.finish().verdicts.into_iter().filter_map(is_removed).collect()
+    }
+
+    /// Postpones removals while nodes of the same NodePool that are not quiet yet can be removed too: kube-scheduler binds evicted
+    /// pods to the emptiest nodes, so many would be evicted again. A node waits for a limited time. Returns the others.
+    fn postpone_removals(&self, draft: &mut DisruptionPlan<'_>, later: &BTreeSet<Position>) -> Vec<Position> {
+        let restless =
+            later.iter().map(|position| self.node(*position)).filter(|node| is_no_place(self.eligibility, node));
+        let pools: BTreeSet<Option<&str>> = restless.map(|node| node.pool.as_deref()).collect();
+        let mut now = self.underutilized().to_vec();
+        now.retain(|position| {
+            let node = self.node(*position);
+            let together = pools.contains(&node.pool.as_deref());
+            let remaining = self.eligibility.wait_for_others(node).filter(|_| together);
+            if let Some(remaining) = remaining {
+                draft.set_verdict(*position, NodeVerdict::RemovedTogether { remaining });
+            }
+            remaining.is_none()
+        });
+        now
+    }
+
     /// Postpones launches while pods will soon have places on existing nodes: those that are not quiet yet. A launch would be in
     /// vain, and its pods would be evicted again. A node waits for a limited time.
-    fn postpone(&self, draft: &mut DisruptionPlan<'_>, left: &mut Remaining, foreseen: &KnownDomains) {
-        let waits = |position: &Position| self.eligibility.wait_for_room(&self.simulation.snapshot.nodes[*position]);
-        let is_restless = |node: &Arc<Node>| is_no_place(self.eligibility, node);
-        let nodes = &self.simulation.snapshot.nodes;
-        if !left.iter().any(|(position, _)| waits(position).is_some()) || !nodes.iter().any(is_restless) {
-            return;
-        }
-        let mut later = self.draft_with_restless(foreseen);
-        later.apply_utilization_limits();
-        let underutilized = self.free.get(&CommandReason::Underutilized).map_or(&[][..], Vec::as_slice);
-        let still: BTreeSet<Position> =
-            consolidate::delete_nodes(&mut later, underutilized).into_iter().map(|(position, _)| position).collect();
-        if left.iter().all(|(position, _)| still.contains(position)) {
+    fn postpone_launches(&self, draft: &mut DisruptionPlan<'_>, left: &mut Remaining, later: &BTreeSet<Position>) {
+        if !left.iter().any(|(position, _)| later.contains(position)) {
             return;
         }
         left.retain(|(position, _)| {
-            let remaining = waits(position);
+            let remaining = self.eligibility.wait_for_others(self.node(*position));
             if let Some(remaining) = remaining {
                 draft.set_verdict(*position, NodeVerdict::RoomSoon { remaining });
             }
@@ -290,15 +343,18 @@ impl CommandSearch<'_> {
     /// Returns a plan that has replaced outdated nodes. Pods are placed on nodes that are no candidates, else on the last
     /// candidates.
     fn draft(&self, foreseen: &KnownDomains) -> DisruptionPlan<'_> {
-        let mut draft = self.draft_with_restless(foreseen);
+        let mut draft = self.draft_with_restless(foreseen, self.underutilized());
         draft.spare(|node| is_no_place(self.eligibility, node));
         draft.apply_utilization_limits();
         draft
     }
 
-    /// Returns the same plan with the nodes that are not quiet yet, and without limits of utilization.
-    fn draft_with_restless(&self, foreseen: &KnownDomains) -> DisruptionPlan<'_> {
-        let all = self.free.values().flatten().rev().map(|it| self.simulation.snapshot.nodes[*it].name.as_str());
+    /// Returns the same plan for these candidates of consolidation, with the nodes that are not quiet yet and without limits of
+    /// utilization.
+    fn draft_with_restless(&self, foreseen: &KnownDomains, underutilized: &[Position]) -> DisruptionPlan<'_> {
+        let mut candidates = self.free.clone();
+        candidates.insert(CommandReason::Underutilized, underutilized.to_vec());
+        let all = candidates.values().flatten().rev().map(|position| self.node(*position).name.as_str());
         let ranks: BTreeMap<&str, usize> = all.enumerate().map(|(turn, name)| (name, turn + 1)).collect();
         let rank = |node: &Node| ranks.get(node.name.as_str()).copied().unwrap_or(0);
         let mut draft = DisruptionPlan::new(self.simulation, self.savings, self.budgets.clone(), rank, foreseen);

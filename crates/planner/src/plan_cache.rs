@@ -83,10 +83,12 @@ fn has_later_parts(plan: &Plan) -> bool {
     plan.report.nodes.iter().any(|(_, verdict)| matches!(verdict, NodeVerdict::ByTurns { .. }))
 }
 
-/// Returns the time at which a node no longer waits for room.
+/// Returns the time at which a node no longer waits for others.
 fn end_of_wait(verdict: &NodeVerdict, now: Millis) -> Option<Millis> {
     match verdict {
-        NodeVerdict::RoomSoon { remaining } => Some(Millis(now.0.saturating_add(*remaining))),
+        NodeVerdict::RoomSoon { remaining } | NodeVerdict::RemovedTogether { remaining } => {
+            Some(Millis(now.0.saturating_add(*remaining)))
+        }
         _ => None,
     }
 }

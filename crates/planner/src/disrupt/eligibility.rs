@@ -7,7 +7,7 @@ use crate::{
     Utilization, utilization_limit,
 };
 
-/// A node waits for room on other nodes until it has been quiet for this many times `consolidateAfter`.
+/// A node waits for others that change until it has been quiet for this many times `consolidateAfter`.
 const QUIET_TIMES: i64 = 3;
 
 /// Evaluation of single nodes.
@@ -173,8 +173,14 @@ impl<'a> EligibilityRules<'a> {
         }
     }
 
-    /// Returns how many milliseconds a node may still wait for room on nodes that are not quiet yet, if any.
-    pub(super) fn wait_for_room(&self, node: &Node) -> Option<i64> {
+    /// Reports whether only its recent changes keep a node from being a candidate of consolidation.
+    pub(super) fn is_candidate_soon(&self, node: &Node) -> bool {
+        let is_restless = matches!(self.evaluate(node), Err(NodeVerdict::Quiet { .. }));
+        is_restless && self.pool(node).is_some_and(|pool| self.is_consolidatable(node, pool).is_ok())
+    }
+
+    /// Returns how many milliseconds a node may still wait for nodes that are not quiet yet, if any.
+    pub(super) fn wait_for_others(&self, node: &Node) -> Option<i64> {
         let after = self.pool(node)?.disruption.consolidate_after?;
         let until = node.quiet_since?.0.saturating_add(after.saturating_mul(QUIET_TIMES));
         Some(until.saturating_sub(self.snapshot.now.0)).filter(|remaining| *remaining > 0)

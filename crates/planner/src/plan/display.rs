@@ -307,6 +307,7 @@ impl Display for NodeVerdict {
             Self::Cheapest { pods } => write!(out, "stays: no cheaper capacity for its {}", counted(*pods)),
             Self::ByTurns { pods } => rotated(out, *pods),
             Self::RoomSoon { remaining } => room_soon(out, *remaining),
+            Self::RemovedTogether { remaining } => removed_together(out, *remaining),
             Self::NoPlace { pod } => write!(out, "stays: pod {pod} cannot be rescheduled"),
             Self::AboveCeiling { pod, node, strain } => {
                 write!(out, "stays: pod {pod} fits on {node}, but above the utilization limit: ")?;
@@ -355,6 +356,11 @@ impl Display for NodeVerdict {
 fn room_soon(out: &mut Formatter<'_>, remaining: i64) -> fmt::Result {
     let seconds = seconds(remaining);
     write!(out, "stays: pods will fit on nodes that changed recently, no replacement for {seconds} s")
+}
+
+fn removed_together(out: &mut Formatter<'_>, remaining: i64) -> fmt::Result {
+    let seconds = seconds(remaining);
+    write!(out, "waits up to {seconds} s for nodes that changed recently, to be removed together with them")
 }
 
 fn rotated(out: &mut Formatter<'_>, pods: usize) -> fmt::Result {

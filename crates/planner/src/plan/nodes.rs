@@ -31,6 +31,12 @@ pub enum NodeVerdict {
         /// Milliseconds until the node waits no longer.
         remaining: i64,
     },
+    /// Nodes of the NodePool that are not quiet yet can be removed with this one. Until then its pods may be bound to them, and
+    /// would be evicted again.
+    RemovedTogether {
+        /// Milliseconds until the node waits no longer.
+        remaining: i64,
+    },
     /// A pod on the node has no other place.
     NoPlace {
         /// First such pod, as `namespace/name`.
