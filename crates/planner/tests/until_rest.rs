@@ -223,12 +223,12 @@ fn consolidation_launches_little_and_moves_few_pods_again() {
     let web: &Workload = &[(500, 1_024, 130), (1_000, 4_096, 70), (250, 512, 100), (2_000, 4_096, 20)];
     let mixed: &Workload = &[(100, 128, 200), (1_500, 3_000, 70), (300, 4_000, 50), (4_000, 9_000, 10)];
     let rows = [
-        (large, 50, [4, 60, 12, 105]),
-        (large, 70, [2, 40, 10, 105]),
-        (web, 50, [8, 85, 25, 106]),
-        (web, 70, [6, 70, 12, 112]),
-        (mixed, 50, [6, 95, 25, 110]),
-        (mixed, 70, [2, 75, 18, 110]),
+        (large, 50, [4, 50, 2, 104]),
+        (large, 70, [6, 35, 2, 104]),
+        (web, 50, [5, 62, 13, 106]),
+        (web, 70, [8, 45, 5, 107]),
+        (mixed, 50, [3, 72, 16, 114]),
+        (mixed, 70, [2, 38, 7, 114]),
     ];
     for (workload, percent, most) in rows {
         let mut fleet = Fleet::running(workload);

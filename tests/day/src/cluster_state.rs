@@ -66,6 +66,8 @@ pub struct ClusterState {
     pub reports: BTreeMap<String, Arc<NodeReport>>,
     /// Nodes that wrote false objects, now or before. Names of nodes are not used again.
     pub false_nodes: BTreeSet<String>,
+    /// Cost of a node's volumes, in micro-dollars per hour.
+    pub node_extras: i64,
     /// Number of accepted evictions.
     pub evicted: usize,
     /// Number of NodeClaims that were removed before their launch, for lack of capacity.
@@ -89,6 +91,7 @@ impl ClusterState {
             claims: BTreeMap::new(),
             reports: BTreeMap::new(),
             false_nodes: BTreeSet::new(),
+            node_extras: 0,
             evicted: 0,
             refusals: 0,
             changed: now,

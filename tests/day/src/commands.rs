@@ -101,10 +101,10 @@ fn begun(record: &mut Record, reason: CommandReason, claim: &str, now: Moment) -
     position
 }
 
-/// Checks that a command to save money lowers the price. The check is skipped if EC2 takes one of its nodes, because the
-/// replacement also takes the pods of that node.
+/// Checks that a command to save money lowers the price of instances and their volumes. The check is skipped if EC2 takes one
+/// of its nodes, because the replacement also takes the pods of that node.
 fn check_saving(moved: &Moved, cluster_state: &ClusterState, audit: &mut Audit) {
-    let price = |claim: &str| cluster_state.instance_of(claim).map(|instance| instance.price.0);
+    let price = |claim: &str| Some(cluster_state.instance_of(claim)?.price.0 + cluster_state.node_extras);
     let whole =
         moved.claims.iter().all(|claim| cluster_state.instance_of(claim).is_some_and(|it| !it.noticed && !it.ending));
     let before: Option<i64> = moved.claims.iter().map(|claim| price(claim)).sum();

@@ -255,6 +255,10 @@ impl Simulation {
         if self.audit.evidence.is_none() {
             self.audit.evidence = plans.evidence.take();
         }
+        let catalogues = plans.snapshot.iter().flat_map(|snapshot| &snapshot.catalogues);
+        if let Some(catalogue) = catalogues.last() {
+            self.cluster_state.node_extras = catalogue.node_extras.0;
+        }
         let own = |problem: &String| !self.cluster_state.false_nodes.iter().any(|node| problem.contains(node.as_str()));
         for problem in plans.problems.drain(..).filter(own) {
             self.audit.expect(false, self.cluster_state.now, || format!("the translator complains: {problem}"));

@@ -354,8 +354,7 @@ impl Display for NodeVerdict {
 }
 
 fn room_soon(out: &mut Formatter<'_>, remaining: i64) -> fmt::Result {
-    let seconds = seconds(remaining);
-    write!(out, "stays: pods will fit on nodes that changed recently, no replacement for {seconds} s")
+    write!(out, "stays: pods will fit on nodes that changed recently, no replacement for {} s", seconds(remaining))
 }
 
 fn removed_together(out: &mut Formatter<'_>, remaining: i64) -> fmt::Result {
