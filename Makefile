@@ -102,7 +102,7 @@ day: prepare-day ## Simulates a day with 1,000 faults and compares its cost with
 # TRACES is a folder with files of Azure's trace: `peers traces` names those that it lacks.
 traces: prepare-traces ## Plays a public workload trace by the rules of Kerf and of Karpenter; TRACES=FOLDER, HOURS=24, EVERY=100.
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
-	@$(CARGO_TARGET_DIR)/release/peers traces "$(TRACES)" $(HOURS) $(EVERY)
+	@$(CARGO_TARGET_DIR)/release/peers traces "$(TRACES)" $(if $(HOURS),hours=$(HOURS)) $(if $(EVERY),every=$(EVERY))
 
 pictures: prepare-pictures ## Simulates the day without faults and writes its charts to docs/pictures.
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
@@ -131,7 +131,7 @@ conformance: prepare-conformance controlplane agent ## Runs Karpenter's own suit
 	@$(RUN) suites-core "building the suites of Karpenter" "first time: 1 to 3 minutes" $(GO) tests/conformance/core
 	@$(RUN) suites-provider "building the suites of its AWS provider" "first time: 2 to 5 minutes" $(GO) tests/conformance/provider
 	@$(RUN) workspace "building the workspace" "first time: 5 to 9 minutes" cargo build --workspace --locked
-	@tests/steps/static controller
+	@$(if $(NODE_CLASS),,tests/steps/static controller)
 	@KERF_AGENT=$(KERF_CACHE)/agent/kerf-agent KERF_CONTROLLER=$(KERF_CACHE)/controller/kerf-controller $(CARGO_TARGET_DIR)/debug/conformance $(SUITES) $(if $(CASES),--cases '$(CASES)') \
 		$(if $(CLUSTERS),--clusters $(CLUSTERS)) $(if $(NODE_CLASS),--kubeconfig '$(KUBECONFIG)' --node-class '$(NODE_CLASS)') \
 		$(if $(NODE_POOL),--node-pool '$(NODE_POOL)')

@@ -67,7 +67,7 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
 
 fn add_commands(snapshot: &Snapshot, plan: &mut Plan) {
     let eligibility = EligibilityRules::new(snapshot, plan);
-    let mut free: BTreeMap<CommandReason, Vec<Position>> = BTreeMap::new();
+    let mut free = Candidates::new();
     let mut verdicts: BTreeMap<Position, NodeVerdict> = BTreeMap::new();
     for (position, node) in snapshot.nodes.iter().enumerate().filter(|(_, node)| node.claim.is_some()) {
         match eligibility.evaluate(node) {
@@ -99,11 +99,12 @@ fn add_commands(snapshot: &Snapshot, plan: &mut Plan) {
     let lowering = LowerRequests::new(snapshot, &eligibility, &resizes);
     let mut ahead = Lookahead::default();
     if !free.is_empty() {
-        let soon = candidates_once_quiet(&free, snapshot, &eligibility, &savings);
         sort_candidates(&mut free, snapshot, &savings);
-        let mut all: Vec<Position> = free.values().flatten().copied().collect();
-        let known: BTreeSet<Position> = all.iter().copied().collect();
-        all.extend(soon.iter().filter(|position| !known.contains(position)));
+        let restless = restless_candidates(&free, snapshot, &eligibility);
+        let all: Vec<Position> = free.values().flatten().chain(&restless).copied().collect();
+        let mut soon = free.clone();
+        soon.entry(CommandReason::Underutilized).or_default().extend(restless);
+        sort_candidates(&mut soon, snapshot, &savings);
         let search = CommandSearch {
             simulation: &SimulatedCluster::new(snapshot, plan, &all, &resizes),
             savings: &savings,
@@ -217,8 +218,15 @@ fn removed_nodes(moves: &[PlannedCommand]) -> BTreeSet<&str> {
     moves.iter().flat_map(|it| &it.nodes).map(|disrupted| disrupted.node.as_str()).collect()
 }
 
+/// Candidates by reason, in the order of their evaluation.
+type Candidates = BTreeMap<CommandReason, Vec<Position>>;
+
+fn underutilized(candidates: &Candidates) -> &[Position] {
+    candidates.get(&CommandReason::Underutilized).map_or(&[], Vec::as_slice)
+}
+
 /// Sorts the candidates of each reason in the order of their evaluation.
-fn sort_candidates(free: &mut BTreeMap<CommandReason, Vec<Position>>, snapshot: &Snapshot, savings: &SavingsRules<'_>) {
+fn sort_candidates(free: &mut Candidates, snapshot: &Snapshot, savings: &SavingsRules<'_>) {
     let node = |position: Position| Arc::clone(&snapshot.nodes[position]);
     for (reason, nodes) in free.iter_mut() {
         match reason {
@@ -228,20 +236,13 @@ fn sort_candidates(free: &mut BTreeMap<CommandReason, Vec<Position>>, snapshot: 
     }
 }
 
-/// Returns the candidates of consolidation, and the nodes that become candidates once they are quiet, in the order of their
-/// evaluation. Without a candidate nothing waits for the others.
-fn candidates_once_quiet(
-    free: &BTreeMap<CommandReason, Vec<Position>>,
-    snapshot: &Snapshot,
-    eligibility: &EligibilityRules<'_>,
-    savings: &SavingsRules<'_>,
-) -> Vec<Position> {
-    let Some(now) = free.get(&CommandReason::Underutilized) else { return Vec::new() };
+/// Returns the nodes that become candidates of consolidation once they are quiet. Without a candidate nothing waits for them.
+fn restless_candidates(free: &Candidates, snapshot: &Snapshot, eligibility: &EligibilityRules<'_>) -> Vec<Position> {
+    if !free.contains_key(&CommandReason::Underutilized) {
+        return Vec::new();
+    }
     let nodes = snapshot.nodes.iter().enumerate().filter(|(_, node)| node.claim.is_some());
-    let restless = nodes.filter(|(_, node)| eligibility.is_candidate_soon(node)).map(|(position, _)| position);
-    let mut all: Vec<Position> = now.iter().copied().chain(restless).collect();
-    consolidate::in_order(&mut all, |position| Arc::clone(&snapshot.nodes[position]), savings);
-    all
+    nodes.filter(|(_, node)| eligibility.is_candidate_soon(node)).map(|(position, _)| position).collect()
 }
 
 /// Search for commands that need places for pods of candidates.
@@ -251,9 +252,9 @@ struct CommandSearch<'a> {
     eligibility: &'a EligibilityRules<'a>,
     budgets: RemainingBudgets<'a>,
     /// Candidates by reason, in the order of their evaluation.
-    free: &'a BTreeMap<CommandReason, Vec<Position>>,
-    /// Candidates of consolidation, and nodes that become candidates once they are quiet, in the same order.
-    soon: &'a [Position],
+    free: &'a Candidates,
+    /// The same candidates with the nodes that become candidates of consolidation once they are quiet.
+    soon: &'a Candidates,
     /// Nodes that other commands remove.
     gone: BTreeSet<&'a str>,
 }
@@ -289,7 +290,7 @@ impl CommandSearch<'_> {
     }
 
     fn underutilized(&self) -> &[Position] {
-        self.free.get(&CommandReason::Underutilized).map_or(&[], Vec::as_slice)
+        underutilized(self.free)
     }
 
     /// Returns the nodes whose pods would fit on other nodes if each node were quiet; none if no candidate waits for that.
@@ -301,7 +302,7 @@ impl CommandSearch<'_> {
         }
         let mut later = self.draft_with_restless(foreseen, self.soon);
         later.apply_utilization_limits();
-        consolidate::delete_nodes(&mut later, self.soon);
+        consolidate::delete_nodes(&mut later, underutilized(self.soon));
         let is_removed = |(position, verdict)| matches!(verdict, NodeVerdict::Remove(_)).then_some(position);
         later.finish().verdicts.into_iter().filter_map(is_removed).collect()
     }
@@ -343,17 +344,14 @@ impl CommandSearch<'_> {
     /// Returns a plan that has replaced outdated nodes. Pods are placed on nodes that are no candidates, else on the last
     /// candidates.
     fn draft(&self, foreseen: &KnownDomains) -> DisruptionPlan<'_> {
-        let mut draft = self.draft_with_restless(foreseen, self.underutilized());
+        let mut draft = self.draft_with_restless(foreseen, self.free);
         draft.spare(|node| is_no_place(self.eligibility, node));
         draft.apply_utilization_limits();
         draft
     }
 
-    /// Returns the same plan for these candidates of consolidation, with the nodes that are not quiet yet and without limits of
-    /// utilization.
-    fn draft_with_restless(&self, foreseen: &KnownDomains, underutilized: &[Position]) -> DisruptionPlan<'_> {
-        let mut candidates = self.free.clone();
-        candidates.insert(CommandReason::Underutilized, underutilized.to_vec());
+    /// Returns the same plan for these candidates, with the nodes that are not quiet yet and without limits of utilization.
+    fn draft_with_restless(&self, foreseen: &KnownDomains, candidates: &Candidates) -> DisruptionPlan<'_> {
         let all = candidates.values().flatten().rev().map(|position| self.node(*position).name.as_str());
         let ranks: BTreeMap<&str, usize> = all.enumerate().map(|(turn, name)| (name, turn + 1)).collect();
         let rank = |node: &Node| ranks.get(node.name.as_str()).copied().unwrap_or(0);
@@ -386,11 +384,7 @@ fn age(node: &Node, reason: CommandReason) -> (bool, i64, String) {
 
 /// Replaces drifted nodes, then expired ones. A node that is both drifted and expired is tried as expired where its drift does
 /// not suffice. Another budget applies then, and the drain of an expired node may end by force.
-fn outdated(
-    draft: &mut DisruptionPlan<'_>,
-    free: &BTreeMap<CommandReason, Vec<Position>>,
-    eligibility: &EligibilityRules<'_>,
-) {
+fn outdated(draft: &mut DisruptionPlan<'_>, free: &Candidates, eligibility: &EligibilityRules<'_>) {
     let of = |reason| free.get(&reason).into_iter().flatten().copied();
     let mut expired: Vec<Position> = of(CommandReason::Expired).collect();
     for position in of(CommandReason::Drifted) {

@@ -12,8 +12,9 @@ use crate::consolidation::Consolidation;
 use crate::karpenter::Karpenter;
 use crate::memory::Size;
 use crate::report::{Agent, Disruption, Live, Machine, Measure, Report, renewed, with_separate_sections};
+use crate::traces::{self, Part, azure};
 use crate::workloads::Workload;
-use crate::{compare, consolidation, curve, daily, disruption, memory, price, traces, workloads};
+use crate::{compare, consolidation, curve, daily, disruption, memory, price, workloads};
 
 const USAGE: &str =
     "usage: peers [--quick]          everything: writes target/peers/planner.json, disruption.json and docs/performance.md
@@ -23,7 +24,7 @@ const USAGE: &str =
        peers live                 writes what `make peers-live` measured last into docs/performance.md
        peers consolidation | give-back | drift    one part of that
        peers day SEED             the simulated day and its cost over the hourly lower bound
-       peers traces FOLDER [HOURS [EVERY]]  public traces in this folder: some first hours, one of so many owners
+       peers traces FOLDER [hours=N] [every=N]  Azure's trace in this folder: its first hours, one of N owners
        peers pictures             the day of seed 1 without faults, as docs/pictures/fleet.svg and moves.svg";
 
 /// Fixtures of Karpenter's benchmark and similar ones.
@@ -118,15 +119,7 @@ fn whole_day(seed: &str) -> anyhow::Result<()> {
 /// Plays the trace by the rules of both sides.
 fn trace(folder: &Path, part: &[&str]) -> anyhow::Result<()> {
     anyhow::ensure!(!folder.as_os_str().is_empty(), "no folder with traces: write TRACES=FOLDER");
-    let number = |text: &&str| text.parse::<i64>().with_context(|| format!("{text:?} is no whole number"));
-    let mut chosen = traces::AZURE;
-    if let Some(hours) = part.first().map(number).transpose()? {
-        chosen.hours = hours;
-    }
-    if let Some(every) = part.get(1).map(number).transpose()? {
-        chosen.every = usize::try_from(every).ok().filter(|every| *every > chosen.first).context("too few owners")?;
-    }
-    let trace = traces::azure(folder, chosen)?;
+    let trace = azure::read(folder, Part::AZURE.with(part)?)?;
     println!("{}: {} pods within {} hours", trace.name, trace.pods, trace.hours);
     println!("Kerf: {}", traces::play(&trace, false)?);
     println!("Karpenter's rules: {}", traces::play(&trace, true)?);

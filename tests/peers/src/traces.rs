@@ -1,12 +1,11 @@
 //! Public workload traces on the simulated clock: the shipped controller, EC2's prices, spot interruptions and shortages, and the
 //! pods of a real cloud. Karpenter's rules for disruption play the same trace beside it.
 
-mod azure;
+pub mod azure;
 
 use std::fmt;
-use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, bail, ensure};
 use day::clock::{HOUR, MINUTE, Moment, SECOND, START};
 use day::dice::Dice;
 use day::faults::Fault;
@@ -36,31 +35,42 @@ pub struct Trace {
 /// Part of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Longest time from the trace's begin.
+    /// Number of hours from the begin of the trace.
     pub hours: i64,
     /// Keeps one owner of so many.
     pub every: usize,
-    /// First owner that is kept.
+    /// Position of the first owner that is kept.
     pub first: usize,
 }
 
-/// Every twentieth owner of the whole time: about 20,000 pods, up to 1,400 of them within five minutes.
-pub const AZURE: Part = Part { hours: 137, every: 20, first: 9 };
+impl Part {
+    /// Every twentieth owner of the whole time: about 20,000 pods, up to 1,400 of them within five minutes.
+    pub const AZURE: Self = Self { hours: 137, every: 20, first: 9 };
 
-/// Reads the part of Azure's trace.
-///
-/// # Errors
-/// Returns an error with the file and line that cannot be used.
-pub fn azure(folder: &Path, part: Part) -> anyhow::Result<Trace> {
-    azure::read(folder, part)
+    /// Returns this part with other values, such as `hours=24` or `every=100`.
+    ///
+    /// # Errors
+    /// Returns an error with the word that cannot be used.
+    pub fn with(mut self, words: &[&str]) -> anyhow::Result<Self> {
+        for word in words {
+            match word.split_once('=') {
+                Some(("hours", hours)) => self.hours = hours.parse().with_context(|| format!("{word}: no number"))?,
+                Some(("every", every)) => self.every = every.parse().with_context(|| format!("{word}: no number"))?,
+                _ => bail!("{word:?} is unknown: write hours=N or every=N"),
+            }
+        }
+        ensure!(self.hours > 1, "hours={}: write at least 2, because the first hour does not count", self.hours);
+        ensure!(self.every > self.first, "every={}: write at least {}", self.every, self.first + 1);
+        Ok(self)
+    }
 }
 
 /// Result of one side.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Cost from the second hour on, and its lower bound where it was computed.
+    /// Cost from the second hour on, in dollars.
     pub cost: f64,
-    /// Lower bound for the same hours.
+    /// Lower bound for the same hours; only by Kerf's rules.
     pub least: Option<f64>,
     /// Time from the creation of a pod to its binding, sorted, in milliseconds.
     pub waits: Vec<Moment>,
@@ -70,8 +80,6 @@ pub struct Outcome {
     pub launches: usize,
     /// Largest number of instances at the same time.
     pub most_machines: usize,
-    /// CPU time of the whole simulation, in seconds.
-    pub cpu: f64,
 }
 
 impl Outcome {
@@ -91,15 +99,13 @@ impl fmt::Display for Outcome {
         }
         write!(
             out,
-            ", pods wait {:.1} s (p50) and {:.1} s (p99), {} of {} pods evicted, {} launches, at most {} instances, \
-             {:.0} s of CPU for the simulation",
+            ", pods wait {:.1} s (p50) and {:.1} s (p99), {} evictions, {} bindings, {} launches, at most {} instances",
             self.wait(50),
             self.wait(99),
             self.evicted,
             self.waits.len(),
             self.launches,
             self.most_machines,
-            self.cpu,
         )
     }
 }
@@ -109,7 +115,6 @@ impl fmt::Display for Outcome {
 /// # Errors
 /// Returns an error if an object cannot be generated, or if an invariant is broken under Kerf's rules.
 pub fn play(trace: &Trace, peer: bool) -> anyhow::Result<Outcome> {
-    let begin = cpu()?;
     let setup = Setup { duds: 0, grain: SECOND, ..Setup::default() };
     let mut simulation = Simulation::new(&setup)?;
     if peer {
@@ -130,7 +135,6 @@ pub fn play(trace: &Trace, peer: bool) -> anyhow::Result<Outcome> {
         evicted: simulation.cluster_state.evicted,
         launches: record.launches,
         most_machines: record.samples.iter().map(|sample| sample.machines).max().unwrap_or_default(),
-        cpu: cpu()? - begin,
     })
 }
 
@@ -147,9 +151,37 @@ fn market_faults(hours: i64) -> impl Iterator<Item = (Moment, Event)> {
     })
 }
 
-/// Returns the CPU time of this process, in seconds.
-fn cpu() -> anyhow::Result<f64> {
-    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF).context("no CPU time")?;
-    let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
-    Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
+#[cfg(test)]
+mod tests {
+    use day::app::App;
+    use day::clock::{HOUR, START};
+    use day::trace::Event;
+
+    use super::{Part, Trace, play};
+
+    #[test]
+    fn play_measures_both_sides_of_a_small_trace() {
+        let app = |name: &str, wanted| App { name: name.to_owned(), wanted, cpu: 1_000, ..App::default() };
+        let events = vec![
+            (START, Event::Come(app("first", 12))),
+            (START + HOUR, Event::Come(app("second", 8))),
+            (START + HOUR * 3 / 2, Event::Scale("first".to_owned(), 0)),
+        ];
+        let trace = Trace { name: "small".to_owned(), hours: 3, pods: 20, events };
+        for peer in [false, true] {
+            let found = play(&trace, peer).unwrap();
+            assert!(found.waits.len() >= 20 && found.wait(99) >= found.wait(50), "{found}");
+            assert!(found.launches > 0 && found.most_machines > 0 && found.cost > 0.0, "{found}");
+            assert_eq!(found.least.is_none(), peer, "{found}");
+            assert!(found.least.is_none_or(|least| least > 0.0 && least <= found.cost), "{found}");
+        }
+    }
+
+    #[test]
+    fn with_reads_words_in_any_order() {
+        let part = |words: &[&str]| Part::AZURE.with(words).map_err(|error| error.to_string());
+        assert_eq!(part(&["every=100", "hours=24"]), Ok(Part { hours: 24, every: 100, first: 9 }));
+        assert_eq!(part(&["every=9"]), Err("every=9: write at least 10".to_owned()));
+        assert_eq!(part(&["24"]), Err("\"24\" is unknown: write hours=N or every=N".to_owned()));
+    }
 }

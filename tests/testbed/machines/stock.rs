@@ -1,4 +1,4 @@
-//! Machine of a stock image, on which no agent runs: of Bottlerocket or Windows, and of AL2023 where the simulator is told so.
+//! Machine of a stock image, on which no agent runs: of Bottlerocket or Windows, and of AL2023 where the simulator's options ask for it.
 //! What the image's own start makes of its user data becomes the files of the fake kubelet.
 
 use std::path::Path;

@@ -110,8 +110,7 @@ impl Disruptor {
         let message = format!("Disruption rolled back: {why}");
         self.cluster.read(|index| {
             for claim in claims {
-                let nodes = index.nodes_of_claim(claim);
-                let node = nodes.first().map(|node| node.as_ref());
+                let node = index.node_of_claim(claim).map(AsRef::as_ref);
                 let notes = said_of(claim, node, reason::DISRUPTION_BLOCKED, &message);
                 notes.into_iter().for_each(|note| self.cluster.notes.publish(note));
             }

@@ -32,7 +32,10 @@ struct Flavor {
 type Batch<'t> = Vec<(&'t str, &'t str)>;
 
 /// Reads a part of the trace.
-pub(super) fn read(folder: &Path, part: Part) -> Result<Trace> {
+///
+/// # Errors
+/// Returns an error with the file and line that cannot be used.
+pub fn read(folder: &Path, part: Part) -> Result<Trace> {
     let text = |name: &str| {
         let file = folder.join(name);
         std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
