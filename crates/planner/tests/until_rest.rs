@@ -235,6 +235,7 @@ fn consolidation_launches_little_and_moves_few_pods_again() {
         let pods: usize = workload.iter().map(|(_, _, count)| count * percent / 100).sum();
         fleet.scale_to(percent);
         (0..PLANS).for_each(|_| fleet.next());
+        assert_eq!(plan(&fleet.snapshot).moves, Vec::new(), "{percent}%: not at rest after {PLANS} plans");
         let evictions: usize = fleet.evicted.values().sum();
         let again = fleet.evicted.values().filter(|count| **count > 1).count();
         let price = usize::try_from(fleet.price() * 100 / fleet.price_anew().max(1)).unwrap_or(usize::MAX);

@@ -8,6 +8,7 @@
 pub mod app;
 pub mod audit;
 pub mod budget;
+pub mod chart;
 pub mod clock;
 pub mod cluster_state;
 mod commands;
@@ -23,6 +24,7 @@ mod reports;
 pub mod setup;
 pub mod simulation;
 mod source;
+pub mod spending;
 pub mod stage;
 pub mod trace;
 pub mod verdict;

@@ -6,6 +6,8 @@
 //! 2. the longest prefix of 100 candidates that needs at most one new node, found by binary search within one minute
 //! 3. the first single candidate that is found within three minutes
 //!
+//! Spot nodes are replaced by a spot node only with the feature gate SpotToSpotConsolidation.
+//!
 //! A command that saves money is validated after 15 seconds, and no other command is selected until then. Drifted nodes are
 //! disrupted one at a time, without that validation.
 
@@ -13,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use planner::{
-    CommandCause, CommandReason, Destination, DisruptedNode, Leaving, Millis, Node, Plan, PlannedCommand, Pod,
-    PodShape, PodVerdict, Purpose, Relocation, Snapshot, Stage, label,
+    CapacityType, CommandCause, CommandReason, Destination, DisruptedNode, Launch, Leaving, Millis, Node, Plan,
+    PlannedCommand, Pod, PodShape, PodVerdict, Purpose, Relocation, Requirements, Snapshot, Stage, label,
 };
 
 use crate::clock::{MINUTE, Moment, SECOND};
@@ -228,8 +230,20 @@ fn middleware(calm: &Snapshot, nodes: &[String], reason: CommandReason) -> Optio
     let price = |name: &String| calm.nodes.iter().find(|node| node.name == *name).and_then(|node| node.price);
     let before: i64 = nodes.iter().filter_map(price).map(|price| price.0).sum();
     let cheaper = plan.launches.iter().map(|launch| launch.price.0).sum::<i64>() < before;
-    let few = plan.launches.len() <= 1 && cheaper || reason == CommandReason::Drifted;
-    (placed && few).then_some(Middleware { plan, pods })
+    let few = plan.launches.len() <= 1 && cheaper && !is_spot_to_spot(calm, nodes, &plan.launches);
+    (placed && (few || reason == CommandReason::Drifted)).then_some(Middleware { plan, pods })
+}
+
+/// Reports whether spot nodes would be replaced by a spot node, which the feature gate SpotToSpotConsolidation must permit.
+fn is_spot_to_spot(calm: &Snapshot, nodes: &[String], launches: &[Launch]) -> bool {
+    let spot = Some(CapacityType::Spot.as_str());
+    let is_spot = |node: &Arc<Node>| node.labels.get(label::CAPACITY_TYPE).map(String::as_str) == spot;
+    let to_spot = |launch: &Launch| {
+        let requirements: Requirements = launch.requirements.iter().collect();
+        requirements.get(label::CAPACITY_TYPE).is_none_or(|values| values.allows(spot))
+    };
+    let from_spot = calm.nodes.iter().filter(|node| nodes.contains(&node.name)).all(is_spot);
+    !calm.policy.spot_to_spot && from_spot && launches.iter().any(to_spot)
 }
 
 fn carried(middleware: Middleware, snapshot: &Snapshot, nodes: &[String], reason: CommandReason) -> Plan {

@@ -2,22 +2,13 @@
 //! commands.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use planner::CommandReason;
 
+use crate::chart::{LEFT, LEGEND, Scale, Ticks, put, text, whole};
 use crate::clock::{HOUR, MINUTE, Moment};
 use crate::record::{Moved, Record, Sample};
 
-const WIDTH: f64 = 960.0;
-const HEIGHT: f64 = 320.0;
-const LEFT: f64 = 52.0;
-const RIGHT: f64 = 52.0;
-const TOP: f64 = 54.0;
-/// Vertical position of the heading above the plot.
-const HEADING: f64 = 18.0;
-const LEGEND: f64 = 40.0;
-const BOTTOM: f64 = 28.0;
 /// Duration that one bar covers.
 const QUARTER: i64 = 15 * MINUTE;
 /// Most points of a line; more are not visible.
@@ -36,13 +27,14 @@ const REASONS: [(CommandReason, &str); 4] = [
 #[must_use]
 pub fn fleet(record: &Record) -> String {
     let samples = thinned(&record.samples);
-    let scale = Scale::of(record);
+    let scale = scale(record);
     let curves = [
         Curve::of(&samples, ("pods", 0, PODS), |it| it.pods as f64),
         Curve::of(&samples, ("nodes", 0, MACHINES), |it| it.machines as f64),
         Curve::of(&samples, ("dollars an hour", 2, DOLLARS), |it| it.dollars),
     ];
-    let mut body = scale.frame("A day of a cluster: each curve has a scale of its own, from nothing to its most");
+    let heading = "A day of a cluster: each curve has a scale of its own, from nothing to its most";
+    let mut body = scale.frame(heading, hours(&scale));
     for (number, curve) in curves.iter().enumerate() {
         let x = LEFT + 200.0 * number as f64;
         put(&mut body, format_args!("{}", curve.line(&scale)));
@@ -67,11 +59,8 @@ impl Curve {
     }
 
     fn line(&self, scale: &Scale) -> String {
-        let point =
-            |(at, figure): &(Moment, f64)| format!("{:.0},{:.0}", scale.x(*at), scale.y(figure / self.most.max(1e-9)));
-        let points: Vec<String> = self.points.iter().map(point).collect();
-        let colour = self.colour;
-        format!("<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\" points=\"{}\"/>", points.join(" "))
+        let points = self.points.iter().map(|(at, figure)| (*at, figure / self.most.max(1e-9)));
+        scale.line(points, self.colour, "")
     }
 }
 
@@ -79,12 +68,12 @@ impl Curve {
 /// rolled back.
 #[must_use]
 pub fn moves(record: &Record) -> String {
-    let scale = Scale::of(record);
+    let scale = scale(record);
     let all = by_quarter(record.moves.iter(), &scale);
     let most = all.values().max().copied().unwrap_or(1);
     let heading =
         format!("Moves that take nodes away, by quarter of an hour: at most {most}; hollow ones were taken back");
-    let mut body = scale.frame(&heading);
+    let mut body = scale.frame(&heading, hours(&scale));
     let mut stacks: BTreeMap<i64, usize> = BTreeMap::new();
     let mut left = LEFT;
     for (reason, colour) in REASONS {
@@ -126,55 +115,16 @@ fn bars(counts: &BTreeMap<i64, usize>, stacks: &mut BTreeMap<i64, usize>, most: 
     counts.iter().map(bar).collect()
 }
 
-struct Scale {
-    from: Moment,
-    until: Moment,
+fn scale(record: &Record) -> Scale {
+    let from = record.samples.first().map_or(0, |it| it.at);
+    Scale { from, until: record.samples.last().map_or(from + 1, |it| it.at.max(from + 1)) }
 }
 
-impl Scale {
-    fn of(record: &Record) -> Self {
-        let from = record.samples.first().map_or(0, |it| it.at);
-        Self { from, until: record.samples.last().map_or(from + 1, |it| it.at.max(from + 1)) }
-    }
-
-    fn x(&self, at: Moment) -> f64 {
-        LEFT + (at - self.from) as f64 / (self.until - self.from) as f64 * (WIDTH - LEFT - RIGHT)
-    }
-
-    fn y(&self, share: f64) -> f64 {
-        HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
-    }
-
-    /// Draws the heading and the hours.
-    fn frame(&self, heading: &str) -> String {
-        let mut body = text(LEFT, HEADING, "start", "#333", heading) + "\n";
-        let hours = (self.until - self.from).div_euclid(HOUR);
-        let step = if hours > 8 { 3 } else { 1 };
-        for hour in (0..=hours).step_by(step) {
-            let x = self.x(self.from + hour * HOUR);
-            put(&mut body, format_args!("<path stroke=\"#ccc\" d=\"M{x:.0} {TOP}V{:.0}\"/>", HEIGHT - BOTTOM));
-            put(&mut body, format_args!("{}", text(x, HEIGHT - 10.0, "middle", "#555", &format!("{hour} h"))));
-        }
-        body
-    }
+fn hours(scale: &Scale) -> Ticks {
+    let every = if (scale.until - scale.from).div_euclid(HOUR) > 8 { 3 } else { 1 };
+    Ticks { unit: HOUR, name: "h", every }
 }
 
 fn thinned(samples: &[Sample]) -> Vec<Sample> {
     samples.iter().step_by(samples.len().div_ceil(POINTS).max(1)).copied().collect()
-}
-
-fn text(x: f64, y: f64, anchor: &str, colour: &str, words: &str) -> String {
-    format!("<text x=\"{x:.0}\" y=\"{y:.0}\" text-anchor=\"{anchor}\" fill=\"{colour}\">{words}</text>")
-}
-
-fn put(body: &mut String, line: std::fmt::Arguments<'_>) {
-    // Writing to a String cannot fail.
-    let _ = writeln!(body, "{line}");
-}
-
-fn whole(body: &str, title: &str) -> String {
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         <title>{title}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{body}</svg>\n"
-    )
 }

@@ -2,8 +2,9 @@
 
 use planner::CommandReason;
 
-use crate::clock::{HOUR, MINUTE, Moment};
+use crate::clock::{MINUTE, Moment};
 use crate::cluster_state::ClusterState;
+use crate::spending::Spending;
 
 /// State of the cluster at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,8 +80,8 @@ pub struct Record {
     pub notices: usize,
     /// Time from the creation of each pod to its binding, in milliseconds.
     pub waits: Vec<Moment>,
-    /// Accumulated cost, in micro-dollars times milliseconds.
-    spent: i128,
+    /// Accumulated cost.
+    pub spending: Spending,
     clock: Option<Moment>,
 }
 
@@ -88,7 +89,7 @@ impl Record {
     /// Advances the clock to this moment and adds the cost of the instances until then.
     pub fn tick(&mut self, cluster_state: &ClusterState, now: Moment) {
         let passed = now - self.clock.replace(now).unwrap_or(now);
-        self.spent += i128::from(cluster_state.market.cost()) * i128::from(passed);
+        self.spending.add(cluster_state, passed);
         let due = self.samples.last().is_none_or(|last| now - last.at >= MINUTE);
         if due {
             let waiting = cluster_state.pods.values().filter(|pod| pod.node.is_none()).count();
@@ -100,12 +101,6 @@ impl Record {
                 dollars: cluster_state.market.cost() as f64 / 1e6,
             });
         }
-    }
-
-    /// Returns the cost of all instances, in dollars.
-    #[must_use]
-    pub fn dollars(&self) -> f64 {
-        self.spent as f64 / HOUR as f64 / 1e6
     }
 }
 

@@ -5,6 +5,7 @@ mod events;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use api::NodeClaim;
@@ -54,6 +55,8 @@ pub struct Simulation {
     pub audit: Audit,
     /// Data for the report.
     pub record: Record,
+    /// CPU time of all plans. The only figure that differs between runs of one seed.
+    pub planning: Duration,
     stage: Stage,
     source: Arc<Witness>,
     peer: Option<Peer>,
@@ -108,6 +111,7 @@ impl Simulation {
             cluster_state: ClusterState::new(START, market),
             audit: Audit::new(setup.budgets(), setup.grain.max(1), setup.most_skew()),
             record: Record::default(),
+            planning: Duration::ZERO,
             stage,
             source,
             peer: None,
@@ -251,6 +255,7 @@ impl Simulation {
         }
         let mut plans = self.source.plans();
         self.record.plans += std::mem::take(&mut plans.count);
+        self.planning += std::mem::take(&mut plans.processor);
         self.record.refused += std::mem::take(&mut plans.refused);
         if self.audit.evidence.is_none() {
             self.audit.evidence = plans.evidence.take();

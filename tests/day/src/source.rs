@@ -1,8 +1,10 @@
 //! Plans of the simulated controller: the shipped planner, or the rules of its peer. Every plan is recorded.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use controller::provision::plan_source::{KerfPlanner, PlanSource};
+use nix::time::{ClockId, clock_gettime};
 use planner::{Plan, Snapshot, ValidatedCommands, ValidatedPlan, Validation};
 use snapshot::{Problem, SnapshotResult};
 
@@ -14,6 +16,8 @@ use crate::peer::Peer;
 pub struct Plans {
     /// Number of plans.
     pub count: usize,
+    /// CPU time of the plans, with their validation.
+    pub processor: Duration,
     /// Number of plans with a finding of plan validation.
     pub refused: usize,
     /// First finding, with the snapshot as JSON.
@@ -49,6 +53,7 @@ impl Witness {
 
 impl PlanSource for Witness {
     fn plan(&self, built: &SnapshotResult) -> ValidatedPlan {
+        let begun = processor_time();
         let checked = match self.peer() {
             None => KerfPlanner.plan(built),
             Some(mut peer) => {
@@ -58,6 +63,7 @@ impl PlanSource for Witness {
             }
         };
         let mut plans = self.plans();
+        plans.processor += processor_time().saturating_sub(begun);
         plans.count += 1;
         let problems = built.problems.iter().filter(|problem| !comes_and_goes(problem));
         plans.problems.extend(problems.map(ToString::to_string));
@@ -82,6 +88,11 @@ impl PlanSource for Witness {
     fn is_cacheable(&self) -> bool {
         self.peer.is_none()
     }
+}
+
+/// Returns the CPU time of this thread, which other programs do not change.
+fn processor_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// Reports whether a problem belongs to normal operation, such as an agent without reports, and not to a written object.

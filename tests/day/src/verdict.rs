@@ -75,6 +75,6 @@ pub fn figures(simulation: &Simulation) -> String {
         record.lowered,
         record.raised,
         audit.longest_wait / SECOND,
-        record.dollars(),
+        record.spending.dollars(),
     )
 }

@@ -34,7 +34,7 @@ fn sum(utilization: &'static str) -> (f64, usize, usize) {
         let (record, breaches) = (&simulation.record, &simulation.audit.breaches);
         println!(
             "seed {seed}, {utilization}: {:.2} $, {} moves, {} pods evicted, {:?}, longest wait {} s",
-            record.dollars(),
+            record.spending.dollars(),
             record.moves.len(),
             simulation.cluster_state.evicted,
             (record.lowered, record.raised),
@@ -42,7 +42,7 @@ fn sum(utilization: &'static str) -> (f64, usize, usize) {
         );
         assert!(breaches.is_empty(), "seed {seed}, {utilization}: {breaches:#?}");
         assert_eq!(record.refused, 0, "seed {seed}, {utilization}: {:?}", simulation.audit.evidence.map(|it| it.0));
-        sum = (sum.0 + record.dollars(), sum.1 + record.lowered, sum.2 + record.raised);
+        sum = (sum.0 + record.spending.dollars(), sum.1 + record.lowered, sum.2 + record.raised);
     }
     sum
 }

@@ -1,5 +1,6 @@
 //! Simulated day on the command line: its totals, its cost compared with the hourly lower bound, and its charts.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -9,6 +10,7 @@ use day::faults::Kinds;
 use day::picture;
 use day::setup::Setup;
 use day::simulation::Simulation;
+use day::spending::{Spending, Use};
 use day::trace::{Event, Size, day};
 use day::verdict;
 use planner::{Pod, Snapshot};
@@ -28,12 +30,22 @@ pub const HARD: Size = Size { kinds: Kinds::All, ..SIZE };
 pub const CALM: Size = Size { faults: 0, ..SIZE };
 
 /// Cost of a day from its second hour on, in dollars. The first hour is left out because it only fills an empty cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bounded {
-    /// Cost of the simulated fleet.
-    pub cost: f64,
-    /// Lower bound for the cost of any fleet for the pods at the start of each hour.
+    /// Cost of the simulated fleet, by what it was spent on.
+    pub spent: BTreeMap<Use, f64>,
+    /// Lower bound for the cost of any fleet for the pods at the start of each hour; 0 if it was not computed.
     pub least: f64,
+    /// Cost of the fleets that Kerf would launch for the same pods in an empty cluster, computed with the bound.
+    pub anew: f64,
+}
+
+impl Bounded {
+    /// Returns the cost of the simulated fleet.
+    #[must_use]
+    pub fn cost(&self) -> f64 {
+        self.spent.values().sum()
+    }
 }
 
 /// Simulates a day, hour by hour. With `bounded`, the result contains the cost and its lower bound.
@@ -54,19 +66,21 @@ pub fn simulate(setup: &Setup, size: Size, bounded: bool) -> anyhow::Result<(Sim
 /// # Errors
 /// Returns an error if there is no plan in the first hour, or if the bound cannot be computed.
 pub fn play(simulation: &mut Simulation, hours: i64, bounded: bool) -> anyhow::Result<Bounded> {
-    let (mut least, mut first) = (0.0, 0.0);
+    let mut result = Bounded::default();
+    let mut first = Spending::default();
     for hour in 1..=hours {
         if bounded && hour > 1 {
-            let snapshot = simulation.snapshot().context("no plan in the first hour")?;
-            let market = bound::Market::of(&unbound(&snapshot))?;
-            least += bound::within(&market, ROUNDS)?.dollars;
+            let bare = unbound(&simulation.snapshot().context("no plan in the first hour")?);
+            result.least += bound::within(&bound::Market::of(&bare)?, ROUNDS)?.dollars;
+            result.anew += planner::plan(&bare).launches.iter().map(|launch| launch.price.0 as f64 / 1e6).sum::<f64>();
         }
         simulation.run(START + hour * HOUR);
         if hour == 1 {
-            first = simulation.record.dollars();
+            first = simulation.record.spending.clone();
         }
     }
-    Ok(Bounded { cost: simulation.record.dollars() - first, least })
+    result.spent = simulation.record.spending.since(&first).by_use();
+    Ok(result)
 }
 
 /// Returns the same pods without any node, to compute the fleet for an empty cluster.
@@ -89,14 +103,25 @@ fn unbound(snapshot: &Snapshot) -> Snapshot {
 #[must_use]
 pub fn describe(simulation: &Simulation, bounded: Option<Bounded>, size: Size) -> String {
     let share = bounded.map(|it| {
-        let over = it.cost / it.least;
+        let (cost, over) = (it.cost(), it.cost() / it.least);
+        let parts = parts(&it);
         format!(
-            "\nfrom the second hour on {:.2} $, {over:.4} times the hourly lower bound of {:.2} $",
-            it.cost, it.least
+            "\nfrom the second hour on {cost:.2} $, {over:.4} times the hourly lower bound of {:.2} $\n{parts}",
+            it.least
         )
     });
     let share = share.unwrap_or_default();
     format!("{} hours, {}{share}", size.hours, verdict::figures(simulation))
+}
+
+/// Returns what the money was spent on, and how much of it a new fleet for the same pods would cost.
+#[must_use]
+pub fn parts(result: &Bounded) -> String {
+    let share = |(purpose, dollars): (&Use, &f64)| {
+        format!("{} {dollars:.2} $ ({:.1} %)", purpose.as_str(), dollars / result.cost() * 100.0)
+    };
+    let shares = result.spent.iter().map(share).collect::<Vec<_>>().join(", ");
+    if result.least == 0.0 { shares } else { format!("{shares}; new fleets every hour {:.2} $", result.anew) }
 }
 
 /// Writes the charts of a day into a folder.

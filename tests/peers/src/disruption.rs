@@ -103,8 +103,8 @@ pub fn cost(policy: &'static str, size: Size, beside: bool) -> anyhow::Result<Co
     let peer = beside.then(|| whole_day(policy, size, true)).transpose()?;
     Ok(Cost {
         policy,
-        dollars: ours.record.dollars(),
-        peer: peer.map(|peer| peer.record.dollars()),
+        dollars: ours.record.spending.dollars(),
+        peer: peer.map(|peer| peer.record.spending.dollars()),
         evicted: ours.cluster_state.evicted,
         moves: ours.record.moves.len(),
     })

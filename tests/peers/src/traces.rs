@@ -4,6 +4,7 @@
 pub mod azure;
 
 use std::fmt;
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use day::clock::{HOUR, MINUTE, Moment, SECOND, START};
@@ -68,10 +69,8 @@ impl Part {
 /// Result of one side.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Cost from the second hour on, in dollars.
-    pub cost: f64,
-    /// Lower bound for the same hours; only by Kerf's rules.
-    pub least: Option<f64>,
+    /// Cost from the second hour on; the bound is only computed by Kerf's rules.
+    pub bounded: Bounded,
     /// Time from the creation of a pod to its binding, sorted, in milliseconds.
     pub waits: Vec<Moment>,
     /// Evicted pods.
@@ -80,6 +79,8 @@ pub struct Outcome {
     pub launches: usize,
     /// Largest number of instances at the same time.
     pub most_machines: usize,
+    /// CPU time of the plans.
+    pub planning: Duration,
 }
 
 impl Outcome {
@@ -93,20 +94,23 @@ impl Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{:.2} $", self.cost)?;
-        if let Some(least) = self.least {
-            write!(out, " ({:.3} times the bound of {least:.2} $)", self.cost / least)?;
+        let (cost, least) = (self.bounded.cost(), self.bounded.least);
+        write!(out, "{cost:.2} $")?;
+        if least > 0.0 {
+            write!(out, " ({:.3} times the bound of {least:.2} $)", cost / least)?;
         }
         write!(
             out,
-            ", pods wait {:.1} s (p50) and {:.1} s (p99), {} evictions, {} bindings, {} launches, at most {} instances",
+            ", pods wait {:.1} s (p50) and {:.1} s (p99), {} evictions, {} bindings, {} launches, at most {} instances, {:.1} s of CPU for plans",
             self.wait(50),
             self.wait(99),
             self.evicted,
             self.waits.len(),
             self.launches,
             self.most_machines,
-        )
+            self.planning.as_secs_f64(),
+        )?;
+        write!(out, "; {}", daily::parts(&self.bounded))
     }
 }
 
@@ -122,19 +126,19 @@ pub fn play(trace: &Trace, peer: bool) -> anyhow::Result<Outcome> {
     }
     let faults = market_faults(trace.hours);
     trace.events.iter().cloned().chain(faults).for_each(|(at, event)| simulation.at(at, event));
-    let Bounded { cost, least } = daily::play(&mut simulation, trace.hours, !peer)?;
+    let bounded = daily::play(&mut simulation, trace.hours, !peer)?;
     let broken = if peer { Vec::new() } else { verdict::broken(&simulation) };
     anyhow::ensure!(broken.is_empty(), "{} violated invariants:\n  {}", trace.name, broken.join("\n  "));
     let record = &simulation.record;
     let mut waits = record.waits.clone();
     waits.sort_unstable();
     Ok(Outcome {
-        cost,
-        least: (!peer).then_some(least),
+        bounded,
         waits,
         evicted: simulation.cluster_state.evicted,
         launches: record.launches,
         most_machines: record.samples.iter().map(|sample| sample.machines).max().unwrap_or_default(),
+        planning: simulation.planning,
     })
 }
 
@@ -157,7 +161,7 @@ mod tests {
     use day::clock::{HOUR, START};
     use day::trace::Event;
 
-    use super::{Part, Trace, play};
+    use super::{Bounded, Part, Trace, play};
 
     #[test]
     fn play_measures_both_sides_of_a_small_trace() {
@@ -171,9 +175,10 @@ mod tests {
         for peer in [false, true] {
             let found = play(&trace, peer).unwrap();
             assert!(found.waits.len() >= 20 && found.wait(99) >= found.wait(50), "{found}");
-            assert!(found.launches > 0 && found.most_machines > 0 && found.cost > 0.0, "{found}");
-            assert_eq!(found.least.is_none(), peer, "{found}");
-            assert!(found.least.is_none_or(|least| least > 0.0 && least <= found.cost), "{found}");
+            assert!(found.launches > 0 && found.most_machines > 0 && found.bounded.cost() > 0.0, "{found}");
+            let Bounded { least, anew, .. } = found.bounded;
+            assert_eq!(least == 0.0, peer, "{found}");
+            assert!(peer || 0.0 < least && least <= anew && least <= found.bounded.cost(), "{found}");
         }
     }
 

@@ -43,8 +43,8 @@ impl Disruption {
                 None => Measure::alone(name, it.dollars, "dollars"),
             });
         }
-        if let Some(it) = self.bound {
-            all.push(Measure::alone("day-cost-over-bound/observe".to_owned(), it.cost / it.least, super::OVER));
+        if let Some(it) = &self.bound {
+            all.push(Measure::alone("day-cost-over-bound/observe".to_owned(), it.cost() / it.least, super::OVER));
         }
         all
     }
@@ -107,14 +107,14 @@ impl Disruption {
             let peer = it.peer.map_or(String::new(), |peer| format!("{peer:.2}"));
             writeln!(page, "| {} | {:.2} | {peer} | {} | {} |", it.policy, it.dollars, it.evicted, it.moves)?;
         }
-        if let Some(it) = self.bound {
+        if let Some(it) = &self.bound {
             writeln!(
                 page,
                 "\nFrom the second hour on, the day costs {:.2} $ with `observe`. The lower bound for the pods at the start of each hour\n\
                  is {:.2} $; the ratio is {:.4}.",
-                it.cost,
+                it.cost(),
                 it.least,
-                it.cost / it.least,
+                it.cost() / it.least,
             )?;
         }
         Ok(())
@@ -124,6 +124,8 @@ impl Disruption {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use day::spending::Use;
 
     use super::*;
     use crate::consolidation::Pass;
@@ -146,7 +148,7 @@ mod tests {
             give_back: span(503, Some(40.0)),
             drift: span(3_996, None),
             days: POLICIES.map(day).to_vec(),
-            bound: Some(Bounded { cost: 76.0, least: 38.0 }),
+            bound: Some(Bounded { spent: [(Use::Requested, 76.0)].into(), least: 38.0, anew: 40.0 }),
         }
     }
 
