@@ -40,7 +40,7 @@ pub struct Benchmark {
     pub class: Value,
     command: Option<Command>,
     controller: Option<Process>,
-    /// Name of the timeline, if it is requested.
+    /// Name of the timeline and of the table of stages, if they are requested.
     recorded: Option<String>,
     timeline: Option<Timeline>,
     _ec2: Option<Ec2>,
@@ -49,7 +49,8 @@ pub struct Benchmark {
 /// Runs the scenario; keeps the logs when it fails, or on request.
 pub async fn run(scenario: &Scenario, side: Side, fixtures: &Fixtures, keep_logs: bool) -> Result<Figures> {
     let mut benchmark = Benchmark::open(side, fixtures).await?;
-    benchmark.recorded = Some(format!("{}-{}", scenario.name, side.name().to_lowercase()));
+    let kind = if scenario.is_sample { "-sample" } else { "" };
+    benchmark.recorded = Some(format!("{}-{}{kind}", scenario.name, side.name().to_lowercase()));
     let figures = benchmark.run(scenario).await;
     if figures.is_err() || keep_logs {
         benchmark.control_plane.keep_logs();
@@ -158,6 +159,9 @@ impl Benchmark {
 
     fn provisioned(&self, start: Instant, ran: bool) -> Result<Figures> {
         let seen = self.observation.seen();
+        if let Some(name) = &self.recorded {
+            seen.stages.write(name, start)?;
+        }
         let since = |at: Option<Instant>, what| Ok::<_, anyhow::Error>(seconds(start, at.context(what)?));
         let fleet = || {
             let took = since(seen.ran, "no pod was seen to run")?;
@@ -264,6 +268,6 @@ impl Benchmark {
 }
 
 /// Returns the seconds between two moments, negative when the second one is earlier.
-fn seconds(from: Instant, to: Instant) -> f64 {
+pub fn seconds(from: Instant, to: Instant) -> f64 {
     if to >= from { (to - from).as_secs_f64() } else { -(from - to).as_secs_f64() }
 }

@@ -1,10 +1,11 @@
 //! Comparison of Kerf's controller and the real Karpenter, with its kwok provider and with its AWS provider. They run one after
-//! the other on equal control planes. Pods, instance types, prices and simulated kubelets are the same. `make peers-live` starts the program, docs/performance.md shows its
-//! results.
+//! the other on equal control planes. Pods, instance types, prices and simulated kubelets are the same. `make peers-live` starts
+//! the program, docs/performance.md shows its results.
 //!
 //! `live-benchmark [SCENARIO...]` runs some of the scenarios; `KERF_LIVE_PERCENT=2` runs them with 2 % of their pods. Results
 //! with all pods go to `target/peers/live.json` and `live-ec2.json`, scenario by scenario, other results to `live-sample.json` and
-//! `live-ec2-sample.json`. The course of a run is in `live-SCENARIO-SIDE.csv`. `KERF_LIVE_ALONE=1` runs only Kerf's side, for work on the controller, and keeps the logs.
+//! `live-ec2-sample.json`. The course of a run is in `live-SCENARIO-SIDE.csv`, the moment of each stage of each object in
+//! `live-SCENARIO-SIDE-stages.csv`. `KERF_LIVE_ALONE=1` runs only Kerf's side, for work on the controller, and keeps the logs.
 
 mod benchmark;
 mod catalogue;
@@ -16,6 +17,7 @@ mod machines;
 mod observation;
 mod pool;
 mod scenarios;
+mod stages;
 mod subject;
 #[cfg(test)]
 mod tests;

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 
 use crate::catalogue::Catalogue;
 use crate::kubelets::{Kubelets, is_running};
+use crate::stages::Stages;
 
 /// State of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub struct Seen {
     /// Cost of each node in dollars per hour.
     nodes: Table<f64>,
     claims: Table<()>,
+    /// Stages of pods, NodeClaims and Nodes.
+    pub stages: Stages,
     /// Time of the newest pod.
     pub arrived: Option<Instant>,
     /// Time at which a pod last became Running.
@@ -81,6 +84,9 @@ impl Seen {
     }
 
     fn pod(&mut self, event: &Event<Pod>) {
+        if let Event::Apply(pod) | Event::InitApply(pod) = event {
+            self.stages.pod(pod);
+        }
         let phase = |pod: &Pod| match (pod.is_terminating(), is_running(pod)) {
             (true, _) => PodPhase::Leaves,
             (false, true) => PodPhase::Runs,
@@ -95,6 +101,9 @@ impl Seen {
     }
 
     fn node(&mut self, event: &Event<Node>, price: impl Fn(&Node) -> f64) {
+        if let Event::Apply(node) | Event::InitApply(node) = event {
+            self.stages.node(node);
+        }
         if self.nodes.take(event, price).is_some() || matches!(event, Event::Delete(_)) {
             let (now, cost) = (self.touch(), self.cost());
             self.costs.push((now, cost));
@@ -102,6 +111,9 @@ impl Seen {
     }
 
     fn claim(&mut self, event: &Event<NodeClaim>) {
+        if let Event::Apply(claim) | Event::InitApply(claim) = event {
+            self.stages.claim(claim);
+        }
         if self.claims.take(event, |_| ()).is_some() || matches!(event, Event::Delete(_)) {
             let now = self.touch();
             self.claimed.get_or_insert(now);

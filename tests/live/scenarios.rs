@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use crate::WHOLE;
 use crate::subject::Fixtures;
 use crate::workload::Workload;
 
@@ -14,6 +15,8 @@ pub struct Scenario {
     pub backlog: bool,
     /// Change once all pods run.
     pub then: Change,
+    /// True with a part of the pods only.
+    pub is_sample: bool,
 }
 
 /// Change of the workload or the NodePool.
@@ -40,11 +43,12 @@ pub fn all(fixtures: &Fixtures, percent: usize) -> Result<Vec<Scenario>> {
     let wide = Workload::of_fixture(&fixtures.folder("wide"))?.scaled(percent);
     let backlog = small_and_large.scaled(BACKLOG * 100);
     let lonely = Workload::one_a_node(DRIFTED).scaled(percent);
-    let usual = |name, workload, then| Scenario { name, workload, backlog: false, then };
+    let is_sample = percent != WHOLE;
+    let usual = |name, workload, then| Scenario { name, workload, backlog: false, then, is_sample };
     Ok(vec![
         usual("small-and-large", small_and_large, Change::ScaleIn),
         usual("wide", wide, Change::ScaleIn),
-        Scenario { name: "backlog-10000", workload: backlog, backlog: true, then: Change::None },
+        Scenario { backlog: true, ..usual("backlog-10000", backlog, Change::None) },
         usual("drift-200", lonely, Change::Drift),
     ])
 }

@@ -7,6 +7,7 @@ mod live;
 mod machine;
 mod rows;
 mod sections;
+mod stages;
 
 use std::fmt::{self, Write};
 use std::time::Duration;

@@ -51,7 +51,7 @@ fn carry_out(arguments: &[String]) -> anyhow::Result<()> {
         }
         ["bound", names @ ..] => bound(names),
         ["disruption"] => renew(&taking_away()?, &Machine::here("peers disruption").date),
-        ["live"] => renew(&Live::read(&results())?, &Live::day(&results())?),
+        ["live"] => renew_live(&Live::day(&results())?),
         ["consolidation"] => whole_pass().map(|it| println!("{it}")),
         ["give-back"] => disruption::give_back(500).map(|it| println!("{it:?}")),
         ["drift"] => disruption::drift(1_000).map(|it| println!("{it:?}")),
@@ -129,7 +129,7 @@ fn trace(folder: &Path, part: &[&str]) -> anyhow::Result<()> {
 fn pictures() -> anyhow::Result<()> {
     let (simulation, _) = daily::simulate(&Setup::default(), daily::CALM, false)?;
     println!("{}", daily::describe(&simulation, None, daily::CALM));
-    daily::draw(&simulation, &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures"))
+    daily::draw(&simulation, &pictures_folder())
 }
 
 /// Measures everything at full size.
@@ -162,10 +162,17 @@ fn full() -> anyhow::Result<()> {
     let before = fs::read_to_string(page()).unwrap_or_default();
     write(&page(), &with_separate_sections(&report.page(), &before))?;
     if let Ok(day) = Live::day(&results()) {
-        renew(&Live::read(&results())?, &day)?;
+        renew_live(&day)?;
     }
     // The simulations take longest.
     renew(&taking_away()?, &Machine::here("make peers").date)
+}
+
+/// Writes the last measurement of `make peers-live`, with its charts.
+fn renew_live(day: &str) -> anyhow::Result<()> {
+    let live = Live::read(&results())?;
+    live.draw(&pictures_folder())?;
+    renew(&live, day)
 }
 
 /// Writes sections of docs/performance.md that were measured separately.
@@ -214,6 +221,10 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 /// Returns the folder of fixtures and results: `target/peers` of the checkout, for any target directory of cargo.
 fn results() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers")
+}
+
+fn pictures_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures")
 }
 
 fn page() -> PathBuf {

@@ -7,9 +7,14 @@ use anyhow::Context;
 use jiff::Timestamp;
 
 use super::rows::{self, Row};
+use super::stages::Stages;
 
 const FILE: &str = "live.json";
 const EC2_FILE: &str = "live-ec2.json";
+/// Folder of charts, from the page.
+const PICTURES: &str = "pictures";
+/// Scenarios whose stages are shown.
+const STAGED: [&str; 4] = ["small-and-large", "wide", "backlog-10000", "drift-200"];
 
 /// Last results of the controllers; empty without any measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +23,8 @@ pub struct Live {
     kwok: Vec<Row>,
     /// Beside Karpenter with its AWS provider.
     ec2: Vec<Row>,
+    /// Stages on the way to running pods, by scenario.
+    stages: Vec<Stages>,
 }
 
 impl Live {
@@ -26,7 +33,23 @@ impl Live {
     /// # Errors
     /// Returns an error if a file exists but is invalid.
     pub fn read(folder: &Path) -> anyhow::Result<Self> {
-        Ok(Self { kwok: rows::read(folder, FILE)?, ec2: rows::read(folder, EC2_FILE)? })
+        let mut stages = Vec::new();
+        for scenario in STAGED {
+            stages.extend(Stages::read(folder, scenario)?);
+        }
+        Ok(Self { kwok: rows::read(folder, FILE)?, ec2: rows::read(folder, EC2_FILE)?, stages })
+    }
+
+    /// Writes the charts of the stages into a folder.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be written.
+    pub fn draw(&self, folder: &Path) -> anyhow::Result<()> {
+        for stages in &self.stages {
+            let path = folder.join(stages.file());
+            fs::write(&path, stages.chart()).with_context(|| path.display().to_string())?;
+        }
+        Ok(())
     }
 
     /// Returns the day of the measurement.
@@ -61,6 +84,7 @@ impl fmt::Display for Live {
             writeln!(page, "{line}")?;
         }
         rows::table(page, "Karpenter", &self.kwok)?;
+        self.write_stages(page)?;
         if self.ec2.is_empty() {
             return Ok(());
         }
@@ -69,6 +93,26 @@ impl fmt::Display for Live {
             "\nThe same scenarios beside Karpenter 1.14.1 with its AWS provider. Both launch on the emulated EC2.\n"
         )?;
         rows::table(page, "Karpenter on EC2", &self.ec2)
+    }
+}
+
+impl Live {
+    fn write_stages(&self, page: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.stages.is_empty() {
+            return Ok(());
+        }
+        writeln!(
+            page,
+            "\nSeconds until half of the objects, and all of them, had reached a stage. `refused`: kube-scheduler found no node for"
+        )?;
+        writeln!(page, "the pod. `open`: the Node is Ready, and no taint keeps pods away.\n")?;
+        writeln!(page, "| stage | Kerf: half | all | Karpenter: half | all |\n|---|---|---|---|---|")?;
+        self.stages.iter().try_for_each(|stages| stages.rows(page))?;
+        for stages in &self.stages {
+            let file = stages.file();
+            writeln!(page, "\n![Share of pods and nodes that reached each stage]({PICTURES}/{file})")?;
+        }
+        Ok(())
     }
 }
 
@@ -85,7 +129,7 @@ mod tests {
         ]"#;
         let kwok = serde_json::from_str(rows).unwrap();
         let ec2 = serde_json::from_str(r#"[{"measure": "wide/cpu-s", "ours": 1, "peer": 3, "ratio": 3, "unit": "s"}]"#);
-        let page = Live { kwok, ec2: ec2.unwrap() }.to_string();
+        let page = Live { kwok, ec2: ec2.unwrap(), stages: Vec::new() }.to_string();
         assert!(page.contains("| measure | Kerf | Karpenter on EC2 |"), "{page}");
         assert!(page.contains("| wide/cpu-s | 1.000 | 3.000 | 3.0 | s |"), "{page}");
         assert!(page.contains("| wide/first-claim-s | 0.400 | 2.000 | 5.0 | s |"), "{page}");
