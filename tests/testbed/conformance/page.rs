@@ -13,8 +13,9 @@ const HEAD: &str = "# Conformance\n\n\
     Karpenter's own end-to-end suites, compiled from its Go modules (`sigs.k8s.io/karpenter` and\n\
     `github.com/aws/karpenter-provider-aws`, v1.14.1), with Kerf's controller: real etcd, API server, scheduler and controller manager,\n\
     EC2 emulated on the wire, a machine with a real agent and a stand-in of kubelet for each instance. In the suites performance and\n\
-    scale, which have hundreds of nodes, the machines are EKS' stock AL2023 without an agent. Feature gates NodeRepair,\n\
-    StaticCapacity, CapacityBuffer, NodeOverlay and SpotToSpotConsolidation are on.\n\n\
+    scale, which have hundreds of nodes, the machines are EKS' stock AL2023 without an agent. There, each Node renews its lease every\n\
+    60 s and reports its status every 300 s; elsewhere every 10 s and 60 s, and kubelet every 10 s and 300 s. Feature gates\n\
+    NodeRepair, StaticCapacity, CapacityBuffer, NodeOverlay and SpotToSpotConsolidation are on.\n\n\
     `make conformance` runs all of it, `make conformance SUITES=core/regression CASES=Drift` a part, and `make conformance\n\
     KUBECONFIG=FILE NODE_CLASS=FILE` runs it in a cluster of yours with Kerf. This page is generated from its results.\n";
 
