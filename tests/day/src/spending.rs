@@ -85,9 +85,10 @@ impl Spending {
 }
 
 fn requests(cluster_state: &ClusterState, instance: &Instance) -> Size {
+    // Nodes that write false objects may claim any amount.
     cluster_state.pods_on(&instance.id).fold(Size::default(), |sum, (_, pod)| {
         let takes = pod.takes();
-        Size { cpu: sum.cpu + takes.cpu, memory: sum.memory + takes.memory }
+        Size { cpu: sum.cpu.saturating_add(takes.cpu), memory: sum.memory.saturating_add(takes.memory) }
     })
 }
 
