@@ -22,9 +22,9 @@ enum Stage {
     /// The pod exists.
     Created,
     /// kube-scheduler found no node for the pod.
-    Refused,
+    Unschedulable,
     /// The NodeClaim exists.
-    Claimed,
+    NodeClaim,
     /// EC2 has launched the instance of the NodeClaim.
     Launched,
     /// The Node is registered.
@@ -32,7 +32,7 @@ enum Stage {
     /// The pod is nominated to a Node.
     Nominated,
     /// The Node is Ready, and no taint keeps pods away.
-    Open,
+    Schedulable,
     /// The pod is bound.
     Bound,
     /// The pod runs.
@@ -47,12 +47,12 @@ impl Stage {
     const fn name(self) -> &'static str {
         match self {
             Self::Created => "created",
-            Self::Refused => "refused",
-            Self::Claimed => "claimed",
+            Self::Unschedulable => "unschedulable",
+            Self::NodeClaim => "nodeclaim",
             Self::Launched => "launched",
             Self::Registered => "registered",
             Self::Nominated => "nominated",
-            Self::Open => "open",
+            Self::Schedulable => "schedulable",
             Self::Bound => "bound",
             Self::Running => "running",
         }
@@ -62,9 +62,8 @@ impl Stage {
 impl Stages {
     /// Notes the stages of a pod.
     pub fn pod(&mut self, pod: &Pod) {
-        let refused = pod.condition(condition::POD_SCHEDULED).is_some_and(|found| found.status == condition::FALSE);
         self.note(Stage::Created, pod.name(), true);
-        self.note(Stage::Refused, pod.name(), refused);
+        self.note(Stage::Unschedulable, pod.name(), pod.is_unschedulable());
         self.note(Stage::Nominated, pod.name(), !pod.status.nominated_node_name.is_empty());
         self.note(Stage::Bound, pod.name(), pod.is_bound());
         self.note(Stage::Running, pod.name(), is_running(pod));
@@ -73,15 +72,15 @@ impl Stages {
     /// Notes the stages of a NodeClaim.
     pub fn claim(&mut self, claim: &NodeClaim) {
         let name = claim.metadata.name.as_deref().unwrap_or_default();
-        self.note(Stage::Claimed, name, true);
+        self.note(Stage::NodeClaim, name, true);
         self.note(Stage::Launched, name, claim.is_true(condition::LAUNCHED));
         self.note(Stage::Registered, name, claim.is_true(condition::REGISTERED));
     }
 
     /// Notes the stages of a Node.
     pub fn node(&mut self, node: &Node) {
-        let closed = node.spec.taints.iter().any(|found| found.effect != taint::PREFER_NO_SCHEDULE);
-        self.note(Stage::Open, node.name(), node.is_ready() && !closed);
+        let tainted = node.spec.taints.iter().any(|found| found.effect != taint::PREFER_NO_SCHEDULE);
+        self.note(Stage::Schedulable, node.name(), node.is_ready() && !tainted);
     }
 
     fn note(&mut self, stage: Stage, name: &str, reached: bool) {
@@ -122,30 +121,31 @@ mod tests {
     }
 
     #[test]
-    fn stages_keep_the_first_moment_of_each() {
+    fn pod_keeps_the_first_moment_of_each_stage() {
         let pod = |status: serde_json::Value, node: &str| -> Pod {
             let spec = json!({"containers": [], "nodeName": node});
             serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec, "status": status})).unwrap()
         };
-        let refused = json!({"conditions": [{"type": "PodScheduled", "status": "False"}]});
+        let unschedulable =
+            json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]});
         let mut stages = Stages::default();
-        stages.pod(&pod(refused.clone(), ""));
-        assert_eq!(names(&stages), ["created,web", "refused,web"]);
+        stages.pod(&pod(unschedulable.clone(), ""));
+        assert_eq!(names(&stages), ["created,web", "unschedulable,web"]);
         let first = stages.0.clone();
-        stages.pod(&pod(refused, ""));
+        stages.pod(&pod(unschedulable, ""));
         assert_eq!(stages.0, first);
         stages.pod(&pod(json!({"phase": "Running"}), "node-1"));
-        assert_eq!(names(&stages), ["created,web", "refused,web", "bound,web", "running,web"]);
+        assert_eq!(names(&stages), ["created,web", "unschedulable,web", "bound,web", "running,web"]);
     }
 
     #[test]
-    fn a_node_is_open_when_it_is_ready_and_no_taint_keeps_pods_away() {
+    fn node_is_schedulable_when_ready_without_taints() {
         let node = |ready: &str, effect: &str| -> Node {
             let status = json!({"conditions": [{"type": "Ready", "status": ready}]});
             let spec = json!({"taints": [{"key": "a", "effect": effect}]});
             serde_json::from_value(json!({"metadata": {"name": "n"}, "spec": spec, "status": status})).unwrap()
         };
-        for (ready, effect, open) in [
+        for (ready, effect, schedulable) in [
             ("False", "PreferNoSchedule", 0),
             ("True", "NoSchedule", 0),
             ("True", "NoExecute", 0),
@@ -153,7 +153,7 @@ mod tests {
         ] {
             let mut stages = Stages::default();
             stages.node(&node(ready, effect));
-            assert_eq!(names(&stages).len(), open, "{ready} {effect}");
+            assert_eq!(names(&stages).len(), schedulable, "{ready} {effect}");
         }
     }
 }

@@ -4,10 +4,8 @@ use std::fmt::Write;
 
 use crate::clock::Moment;
 
-/// Width of a chart.
-pub const WIDTH: f64 = 960.0;
-/// Height of a chart.
-pub const HEIGHT: f64 = 320.0;
+const WIDTH: f64 = 960.0;
+const HEIGHT: f64 = 320.0;
 /// Left edge of the plot.
 pub const LEFT: f64 = 52.0;
 /// Vertical position of the legend.

@@ -13,8 +13,6 @@ const FILE: &str = "live.json";
 const EC2_FILE: &str = "live-ec2.json";
 /// Folder of charts, from the page.
 const PICTURES: &str = "pictures";
-/// Scenarios whose stages are shown.
-const STAGED: [&str; 4] = ["small-and-large", "wide", "backlog-10000", "drift-200"];
 
 /// Last results of the controllers; empty without any measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,11 +31,12 @@ impl Live {
     /// # Errors
     /// Returns an error if a file exists but is invalid.
     pub fn read(folder: &Path) -> anyhow::Result<Self> {
+        let (kwok, ec2) = (rows::read(folder, FILE)?, rows::read(folder, EC2_FILE)?);
         let mut stages = Vec::new();
-        for scenario in STAGED {
+        for scenario in rows::scenarios(&kwok) {
             stages.extend(Stages::read(folder, scenario)?);
         }
-        Ok(Self { kwok: rows::read(folder, FILE)?, ec2: rows::read(folder, EC2_FILE)?, stages })
+        Ok(Self { kwok, ec2, stages })
     }
 
     /// Writes the charts of the stages into a folder.
@@ -103,9 +102,12 @@ impl Live {
         }
         writeln!(
             page,
-            "\nSeconds until half of the objects, and all of them, had reached a stage. `refused`: kube-scheduler found no node for"
+            "\nSeconds until half of the objects, and all of them, had reached a stage. `unschedulable`: kube-scheduler found no node"
         )?;
-        writeln!(page, "the pod. `open`: the Node is Ready, and no taint keeps pods away.\n")?;
+        writeln!(
+            page,
+            "for the pod. `schedulable`: the Node is Ready and has no taint `NoSchedule` or `NoExecute`.\n"
+        )?;
         writeln!(page, "| stage | Kerf: half | all | Karpenter: half | all |\n|---|---|---|---|---|")?;
         self.stages.iter().try_for_each(|stages| stages.rows(page))?;
         for stages in &self.stages {
@@ -136,5 +138,25 @@ mod tests {
         assert!(page.contains("| wide/give-back-s | 60.000 | – | – | s |"), "{page}");
         assert!(page.contains("| drift/give-back-s | – | 70.000 | – | s |"), "{page}");
         assert_eq!(Live::default().to_string(), "");
+    }
+
+    #[test]
+    fn live_shows_and_draws_stages_of_measured_scenarios() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |file: &str, content: &str| std::fs::write(folder.path().join(file), content).unwrap();
+        let row = r#"[{"measure": "wide/cpu-s", "ours": 1, "peer": 3, "ratio": 3, "unit": "s"}]"#;
+        write("live.json", row);
+        for scenario in ["wide", "unmeasured"] {
+            for side in ["kerf", "karpenter"] {
+                write(&format!("live-{scenario}-{side}-stages.csv"), "stage,name,seconds\nbound,a,1.5\n");
+            }
+        }
+        let live = Live::read(folder.path()).unwrap();
+        let page = live.to_string();
+        assert!(page.contains("| wide/bound | 1.5 | 1.5 | 1.5 | 1.5 |"), "{page}");
+        assert!(page.contains("](pictures/live-wide.svg)") && !page.contains("unmeasured"), "{page}");
+        live.draw(folder.path()).unwrap();
+        let chart = std::fs::read_to_string(folder.path().join("live-wide.svg")).unwrap();
+        assert!(chart.contains(">bound<"), "{chart}");
     }
 }

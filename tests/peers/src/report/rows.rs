@@ -28,6 +28,13 @@ pub fn read(folder: &Path, file: &str) -> anyhow::Result<Vec<Row>> {
     serde_json::from_slice(&text).with_context(|| format!("cannot parse {}", file.display()))
 }
 
+/// Returns the scenarios of the rows, which are the first part of their names, in their order.
+pub fn scenarios(rows: &[Row]) -> Vec<&str> {
+    let mut names: Vec<&str> = rows.iter().filter_map(|row| Some(row.measure.split_once('/')?.0)).collect();
+    names.dedup();
+    names
+}
+
 /// Writes the rows as a table with this peer.
 pub fn table(page: &mut fmt::Formatter<'_>, peer: &str, rows: &[Row]) -> fmt::Result {
     writeln!(page, "| measure | Kerf | {peer} | times better | unit |\n|---|---|---|---|---|")?;

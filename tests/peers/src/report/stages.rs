@@ -11,12 +11,12 @@ use day::chart::{LEFT, LEGEND, Scale, Ticks, put, text, whole};
 /// Stages in their usual order, with the colour of the chart; stages without a colour are not drawn.
 const STAGES: [(&str, &str); 9] = [
     ("created", ""),
-    ("refused", "#888"),
-    ("claimed", "#8e5bb5"),
+    ("unschedulable", "#888"),
+    ("nodeclaim", "#8e5bb5"),
     ("launched", ""),
     ("registered", "#c44e52"),
     ("nominated", ""),
-    ("open", "#d9722c"),
+    ("schedulable", "#d9722c"),
     ("bound", "#2a9d5c"),
     ("running", RUNNING),
 ];
@@ -129,7 +129,8 @@ fn parse(content: &str) -> anyhow::Result<Side> {
 mod tests {
     use super::{Stages, parse, round};
 
-    const OURS: &str = "stage,name,seconds\ncreated,a,-0.5\ncreated,b,0\nopen,n,4\nrunning,a,5\nrunning,b,7.25\n";
+    const OURS: &str =
+        "stage,name,seconds\ncreated,a,-0.5\ncreated,b,0\nschedulable,n,4\nrunning,a,5\nrunning,b,7.25\n";
     const PEER: &str = "stage,name,seconds\ncreated,a,-0.1\ncreated,b,0\nrunning,a,20\nrunning,b,30\n";
 
     #[test]
@@ -145,12 +146,12 @@ mod tests {
         let page = std::fmt::from_fn(|page| stages.rows(page)).to_string();
         let rows = [
             "| wide/created | -0.5 | 0.0 | -0.1 | 0.0 |",
-            "| wide/open | 4.0 | 4.0 | – | – |",
+            "| wide/schedulable | 4.0 | 4.0 | – | – |",
             "| wide/running | 5.0 | 7.2 | 20.0 | 30.0 |",
         ];
         assert_eq!(page.lines().collect::<Vec<_>>(), rows);
         let chart = stages.chart();
-        for part in ["running, Karpenter", "stroke-dasharray=\"5 3\"", ">open<", ">30 s<"] {
+        for part in ["running, Karpenter", "stroke-dasharray=\"5 3\"", ">schedulable<", ">30 s<"] {
             assert!(chart.contains(part), "{part} in {chart}");
         }
     }
@@ -158,9 +159,9 @@ mod tests {
     #[test]
     fn parse_names_the_line_that_it_cannot_use() {
         let wrong = |line: &str| parse(&format!("stage,name,seconds\n{line}\n")).unwrap_err().to_string();
-        assert_eq!(wrong("open,n"), "line 2: \"open,n\" has no three fields");
+        assert_eq!(wrong("bound,n"), "line 2: \"bound,n\" has no three fields");
         assert_eq!(wrong("shut,n,1"), "line 2: stage \"shut\" is unknown");
-        assert_eq!(wrong("open,n,late"), "line 2: \"late\" is no number");
+        assert_eq!(wrong("bound,n,late"), "line 2: \"late\" is no number");
     }
 
     #[test]
