@@ -265,10 +265,13 @@ impl CommandSearch<'_> {
         let mut foreseen = KnownDomains::default();
         let mut attempts = 0;
         loop {
-            let ahead = lowering.look_ahead(|| self.draft(&foreseen), self.underutilized());
             let later = self.removable_once_quiet(&foreseen);
+            let postponed = self.postponed_removals(&later);
+            let mut now = self.underutilized().to_vec();
+            now.retain(|position| !postponed.contains_key(position));
+            let ahead = lowering.look_ahead(|| self.draft(&foreseen), &now);
             let mut draft = self.draft(&foreseen);
-            let now = self.postpone_removals(&mut draft, &later);
+            postponed.into_iter().for_each(|(position, verdict)| draft.set_verdict(position, verdict));
             let mut left = consolidate::delete_nodes(&mut draft, &now);
             left.retain(|(position, _)| !ahead.verdicts.contains_key(position));
             self.postpone_launches(&mut draft, &mut left, &later);
@@ -307,23 +310,19 @@ impl CommandSearch<'_> {
         later.finish().verdicts.into_iter().filter_map(is_removed).collect()
     }
 
-    /// Postpones removals while nodes of the same NodePool that are not quiet yet can be removed too: kube-scheduler binds evicted
-    /// pods to the emptiest nodes, so many would be evicted again. A node waits for a limited time. Returns the others.
-    fn postpone_removals(&self, draft: &mut DisruptionPlan<'_>, later: &BTreeSet<Position>) -> Vec<Position> {
+    /// Returns the removals to postpone while nodes of the same NodePool that are not quiet yet can be removed too: kube-scheduler
+    /// binds evicted pods to the emptiest nodes, so many would be evicted again. A node waits for a limited time.
+    fn postponed_removals(&self, later: &BTreeSet<Position>) -> BTreeMap<Position, NodeVerdict> {
         let restless =
             later.iter().map(|position| self.node(*position)).filter(|node| is_no_place(self.eligibility, node));
         let pools: BTreeSet<Option<&str>> = restless.map(|node| node.pool.as_deref()).collect();
-        let mut now = self.underutilized().to_vec();
-        now.retain(|position| {
+        let postponed = |position: &Position| {
             let node = self.node(*position);
             let together = pools.contains(&node.pool.as_deref());
-            let remaining = self.eligibility.wait_for_others(node).filter(|_| together);
-            if let Some(remaining) = remaining {
-                draft.set_verdict(*position, NodeVerdict::RemovedTogether { remaining });
-            }
-            remaining.is_none()
-        });
-        now
+            let remaining = self.eligibility.wait_for_others(node).filter(|_| together)?;
+            Some((*position, NodeVerdict::RemovedTogether { remaining }))
+        };
+        self.underutilized().iter().filter_map(postponed).collect()
     }
 
     /// Postpones launches while pods will soon have places on existing nodes: those that are not quiet yet. A launch would be in
