@@ -87,11 +87,23 @@ pub struct Policy {
     pub preference_premium: PreferencePremium,
     /// Treatment of `minValues` that cannot be satisfied.
     pub min_values: MinValuesPolicy,
-    /// Minimum number of types of a launch that allows spot, where its pods' requirements permit: fewer types mean more
-    /// frequent interruptions.
+    /// Minimum number of types of a launch that allows spot, and at most an eighth of the types that hold its pods alone: fewer
+    /// types mean more frequent interruptions.
     pub least_spot_types: usize,
     /// True if a spot node may be replaced by a cheaper spot node (feature gate `SpotToSpotConsolidation`).
     pub spot_to_spot: bool,
+}
+
+impl Policy {
+    /// Number of types that hold a pod for each type that a spot launch must keep.
+    pub const TYPES_PER_CHOICE: usize = 8;
+
+    /// Returns how many types a launch that allows spot must keep if this many types hold its pods alone.
+    #[must_use]
+    pub fn least_types_of(&self, holding: usize) -> usize {
+        let least = self.least_spot_types.min(self.max_instance_types);
+        least.min(holding / Self::TYPES_PER_CHOICE).max(1)
+    }
 }
 
 /// Karpenter's `PREFERENCE_POLICY`.

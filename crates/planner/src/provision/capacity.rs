@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::{MicroDollars, MinValuesPolicy, Node, Resources, Snapshot};
+use crate::{MicroDollars, MinValuesPolicy, Node, Policy, Resources, Snapshot};
 
 use super::Attempt;
 use super::demand::Demand;
@@ -144,14 +144,14 @@ impl Capacity<'_> {
     }
 
     /// Returns how many types a launch of this template must keep for a load. The policy's number applies where spot is allowed
-    /// and as many types hold the load alone; otherwise one is enough.
+    /// and a multiple of it holds the load alone; a choice among few types would exclude the large ones, which cost less.
     pub(super) fn least_types(&self, template: TemplateId, load: Load<'_>) -> usize {
         if !self.templates.get(template).allows_spot {
             return 1;
         }
-        let policy = &self.snapshot.policy;
-        let least = policy.least_spot_types.min(policy.max_instance_types);
-        if self.enough_types(template, 0, load, least) { least.max(1) } else { 1 }
+        let most = self.snapshot.policy.least_types_of(usize::MAX) * Policy::TYPES_PER_CHOICE;
+        let listed = self.templates.get(template).listable(self.templates.holding(template, 0, load));
+        self.snapshot.policy.least_types_of(listed.take(most).count())
     }
 
     /// Returns what an open launch must reserve of its NodePool's limits: its cheapest type, or all listed types when

@@ -313,7 +313,7 @@ const INVALID: [(&str, Mutation); 38] = [
         snapshot.pools[0].limits = Some(Resources::from_iter([(Resources::NODES, 1)]));
         plan.launches.push(static_launch(plan));
     }),
-    ("may be spot and lists 2 types, 3 of 3 were due", |snapshot, plan| spot(snapshot, plan, 1)),
+    ("may be spot and lists 2 types, 3 of 24 were due", |snapshot, plan| spot(snapshot, plan, 22)),
     ("states minValues None for node.kubernetes.io/instance-type, 2 is true", |snapshot, _| min_values(snapshot, 2)),
     ("leaves only 2 values", |snapshot, plan| {
         min_values(snapshot, 3);
@@ -422,7 +422,7 @@ const VALID: [(&str, Mutation); 20] = [
         snapshot.pools.push(pool);
         plan.launches.push(Launch { pool: "kept".to_owned(), ..static_launch(plan) });
     }),
-    ("fewer spot types than wanted, since there are no more", |snapshot, plan| spot(snapshot, plan, 0)),
+    ("fewer spot types than wanted, since there are few", |snapshot, plan| spot(snapshot, plan, 13)),
     ("minValues as low as they had to be", |snapshot, plan| {
         snapshot.policy.min_values = planner::MinValuesPolicy::BestEffort;
         min_values(snapshot, 3);

@@ -100,22 +100,22 @@ impl<'a> Offered<'a> {
         u32::try_from(values.len()).unwrap_or(u32::MAX)
     }
 
-    /// Checks that a possible spot launch lists as many types as the policy requires, where each of its pods alone could have
-    /// as many. Under a limit every further type may cost other pods their place, so the solver decides; likewise for
+    /// Checks that a possible spot launch lists as many types as the policy requires for the types that each of its pods alone
+    /// could have. Under a limit every further type may cost other pods their place, so the solver decides; likewise for
     /// bare-metal and accelerated types, which some pods need only together.
     fn spot(&self, findings: &mut Findings) {
         let checked = self.launch;
-        let policy = &checked.snapshot.policy;
-        let least = policy.least_spot_types.min(policy.max_instance_types);
         let spot = self.listed.iter().flat_map(|it| &it.1).any(|it| it.capacity_type == CapacityType::Spot);
         let exotic = self.listed.iter().all(|(kind, _)| kind.is_exotic());
-        if !spot || exotic || checked.launch.pods.is_empty() || self.listed.len() >= least || self.limited() {
+        if !spot || exotic || checked.launch.pods.is_empty() || self.limited() {
             return;
         }
         let ordinary = |position: &usize| !checked.in_flight_node.kinds[*position].0.is_exotic();
         let all = (0..checked.in_flight_node.kinds.len()).filter(ordinary);
         let could = all.filter(|kind| checked.could_list(*kind)).count();
-        findings.expect(could < least, &checked.subject, || {
+        let policy = &checked.snapshot.policy;
+        let least = policy.least_spot_types.min(policy.max_instance_types).min(could / 8);
+        findings.expect(self.listed.len() >= least, &checked.subject, || {
             format!("may be spot and lists {} types, {least} of {could} were due", self.listed.len())
         });
     }
