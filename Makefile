@@ -100,9 +100,9 @@ day: prepare-day ## Simulates a day with 1,000 faults and compares its cost with
 	@$(CARGO_TARGET_DIR)/release/peers day $(or $(SEED),1)
 
 # TRACES is a folder with files of Azure's trace: `peers traces` names those that it lacks.
-traces: prepare-traces ## Plays a public workload trace by the rules of Kerf and of Karpenter; TRACES=FOLDER, HOURS=24, EVERY=100.
+traces: prepare-traces ## Plays a public workload trace by the rules of Kerf and of Karpenter; TRACES=FOLDER, HOURS=24, EVERY=100, SPOT_TO_SPOT=1.
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
-	@$(CARGO_TARGET_DIR)/release/peers traces "$(TRACES)" $(if $(HOURS),hours=$(HOURS)) $(if $(EVERY),every=$(EVERY))
+	@$(CARGO_TARGET_DIR)/release/peers traces "$(TRACES)" $(if $(HOURS),hours=$(HOURS)) $(if $(EVERY),every=$(EVERY)) $(if $(SPOT_TO_SPOT),spot-to-spot)
 
 pictures: prepare-pictures ## Simulates the day without faults and writes its charts to docs/pictures.
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers

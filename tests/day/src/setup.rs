@@ -79,6 +79,8 @@ pub struct Setup {
     pub grain: i64,
     /// Replicas of the controller.
     pub replicas: Replicas,
+    /// True if cheaper spot nodes may replace spot nodes (feature gate `SpotToSpotConsolidation`).
+    pub spot_to_spot: bool,
     /// True if stopped watches confirm their view, which no API server does and the simulation must find.
     pub false_bookmarks: bool,
 }
@@ -114,6 +116,7 @@ impl Default for Setup {
             sizes: vec!["large", "xlarge", "2xlarge", "4xlarge", "8xlarge"],
             grain: 500,
             replicas: Replicas::One,
+            spot_to_spot: false,
             false_bookmarks: false,
         }
     }

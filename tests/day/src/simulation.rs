@@ -99,7 +99,7 @@ impl Simulation {
             stage_clock::set(begin, timestamp(START));
             stage_clock::skew(skews);
             let (market, ec2) = Market::new(&mut crate::dice::Dice::new(setup.seed), &setup.sizes)?;
-            let mut stage = Stage::new(ec2, setup.pools(), setup.grain.max(1), setup.replicas, idle);
+            let mut stage = Stage::new(ec2, setup, idle);
             stage.cluster.surroundings.boot(boot);
             if setup.false_bookmarks {
                 stage.confirm_stopped_watches();

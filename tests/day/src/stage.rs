@@ -13,9 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use api::objects::Pod;
 use cloud::fake::{FakeCloud, FakeInstance};
 use controller::lease::{Candidate, Leading};
-use controller::settings::LeaseName;
+use controller::settings::{Gates, LeaseName};
 use daemon::changes::Changes;
-use serde_json::Value;
 use simulator::api_server::{ApiServer, Event, PODS};
 use simulator::clock::{of_replica, of_tokio};
 use simulator::cluster::ModelCluster;
@@ -27,7 +26,7 @@ use tokio::time::Instant;
 
 use crate::clock::{Moment, SECOND, span};
 use crate::idle::Idle;
-use crate::setup::Replicas;
+use crate::setup::{Replicas, Setup};
 use crate::source::Witness;
 use acts::Acts;
 use panics::{INJECTED, Target};
@@ -81,12 +80,12 @@ pub enum Shift {
 }
 
 impl Stage {
-    /// Creates a cluster without a controller, in a runtime with a paused clock that reports to `idle`. Its models react after
-    /// `grain` milliseconds.
+    /// Creates a cluster without a controller, in a runtime with a paused clock that reports to `idle`.
     #[must_use]
-    pub fn new(ec2: FakeCloud, pools: Vec<Value>, grain: Moment, kind: Replicas, idle: Arc<Idle>) -> Self {
-        let machines = ec2.changes();
-        let cluster = ModelCluster::on(ec2, pools, Default::default(), span(grain));
+    pub fn new(ec2: FakeCloud, setup: &Setup, idle: Arc<Idle>) -> Self {
+        let (machines, kind) = (ec2.changes(), setup.replicas);
+        let gates = Gates { spot_to_spot: setup.spot_to_spot, ..Gates::default() };
+        let cluster = ModelCluster::on(ec2, setup.pools(), gates, span(setup.grain.max(1)));
         let (_, events) = cluster.server.watch();
         let (report, reports) = unbounded_channel();
         let shared = Arc::new(Shared {

@@ -24,7 +24,7 @@ const USAGE: &str =
        peers live                 writes what `make peers-live` measured last into docs/performance.md
        peers consolidation | give-back | drift    one part of that
        peers day SEED             the simulated day and its cost over the hourly lower bound
-       peers traces FOLDER [hours=N] [every=N]  Azure's trace in this folder: its first hours, one of N owners
+       peers traces FOLDER [hours=N] [every=N] [spot-to-spot]  Azure's trace: its first hours, one of N owners
        peers pictures             the day of seed 1 without faults, as docs/pictures/fleet.svg and moves.svg";
 
 /// Fixtures of Karpenter's benchmark and similar ones.
@@ -56,7 +56,7 @@ fn carry_out(arguments: &[String]) -> anyhow::Result<()> {
         ["give-back"] => disruption::give_back(500).map(|it| println!("{it:?}")),
         ["drift"] => disruption::drift(1_000).map(|it| println!("{it:?}")),
         ["day", seed] => whole_day(seed),
-        ["traces", folder, part @ ..] => trace(Path::new(folder), part),
+        ["traces", folder, words @ ..] => trace(Path::new(folder), words),
         ["pictures"] => pictures(),
         _ => bail!("{USAGE}"),
     }
@@ -117,12 +117,14 @@ fn whole_day(seed: &str) -> anyhow::Result<()> {
 }
 
 /// Plays the trace by the rules of both sides.
-fn trace(folder: &Path, part: &[&str]) -> anyhow::Result<()> {
+fn trace(folder: &Path, words: &[&str]) -> anyhow::Result<()> {
     anyhow::ensure!(!folder.as_os_str().is_empty(), "no folder with traces: write TRACES=FOLDER");
-    let trace = azure::read(folder, Part::AZURE.with(part)?)?;
+    let (gate, part): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| **word == "spot-to-spot");
+    let trace = azure::read(folder, Part::AZURE.with(&part)?)?;
+    let setup = Setup { spot_to_spot: !gate.is_empty(), ..traces::setup() };
     println!("{}: {} pods within {} hours", trace.name, trace.pods, trace.hours);
-    println!("Kerf: {}", traces::play(&trace, false)?);
-    println!("Karpenter's rules: {}", traces::play(&trace, true)?);
+    println!("Kerf: {}", traces::play(&trace, &setup, false)?);
+    println!("Karpenter's rules: {}", traces::play(&trace, &setup, true)?);
     Ok(())
 }
 

@@ -57,7 +57,7 @@ impl Part {
             match word.split_once('=') {
                 Some(("hours", hours)) => self.hours = hours.parse().with_context(|| format!("{word}: no number"))?,
                 Some(("every", every)) => self.every = every.parse().with_context(|| format!("{word}: no number"))?,
-                _ => bail!("{word:?} is unknown: write hours=N or every=N"),
+                _ => bail!("{word:?} is unknown: write hours=N, every=N or spot-to-spot"),
             }
         }
         ensure!(self.hours > 1, "hours={}: write at least 2, because the first hour does not count", self.hours);
@@ -114,13 +114,18 @@ impl fmt::Display for Outcome {
     }
 }
 
+/// Returns the cluster of the traces: every instance registers.
+#[must_use]
+pub fn setup() -> Setup {
+    Setup { duds: 0, grain: SECOND, ..Setup::default() }
+}
+
 /// Plays the trace by Kerf's rules with the lower bound, or by Karpenter's.
 ///
 /// # Errors
 /// Returns an error if an object cannot be generated, or if an invariant is broken under Kerf's rules.
-pub fn play(trace: &Trace, peer: bool) -> anyhow::Result<Outcome> {
-    let setup = Setup { duds: 0, grain: SECOND, ..Setup::default() };
-    let mut simulation = Simulation::new(&setup)?;
+pub fn play(trace: &Trace, setup: &Setup, peer: bool) -> anyhow::Result<Outcome> {
+    let mut simulation = Simulation::new(setup)?;
     if peer {
         simulation.ruled_by(Some(untimed_peer()));
     }
@@ -173,7 +178,7 @@ mod tests {
         ];
         let trace = Trace { name: "small".to_owned(), hours: 3, pods: 20, events };
         for peer in [false, true] {
-            let found = play(&trace, peer).unwrap();
+            let found = play(&trace, &super::setup(), peer).unwrap();
             assert!(found.waits.len() >= 20 && found.wait(99) >= found.wait(50), "{found}");
             assert!(found.launches > 0 && found.most_machines > 0 && found.bounded.cost() > 0.0, "{found}");
             let Bounded { least, anew, .. } = found.bounded;
@@ -187,6 +192,6 @@ mod tests {
         let part = |words: &[&str]| Part::AZURE.with(words).map_err(|error| error.to_string());
         assert_eq!(part(&["every=100", "hours=24"]), Ok(Part { hours: 24, every: 100, first: 9 }));
         assert_eq!(part(&["every=9"]), Err("every=9: write at least 10".to_owned()));
-        assert_eq!(part(&["24"]), Err("\"24\" is unknown: write hours=N or every=N".to_owned()));
+        assert_eq!(part(&["24"]), Err("\"24\" is unknown: write hours=N, every=N or spot-to-spot".to_owned()));
     }
 }

@@ -111,6 +111,7 @@ impl ModelCluster {
         let planning = snapshot::Settings {
             node_repair: self.gates.node_repair,
             static_pools: self.gates.static_capacity,
+            spot_to_spot: self.gates.spot_to_spot,
             ..snapshot::Settings::default()
         };
         Rules { window, planning }
