@@ -432,7 +432,7 @@ impl Provisioner {
     }
 
     async fn create(&self, planned: PlannedClaim, now: Timestamp) {
-        let PlannedClaim { claim, pods, groups } = planned;
+        let PlannedClaim { claim, pods, groups, price, purpose } = planned;
         let name = claim.metadata.name.clone().unwrap_or_default();
         let pool = claim.nodepool().to_owned();
         match self.writer.run(Operation::CreateClaim(Box::new(claim.clone()))).await {
@@ -442,6 +442,8 @@ impl Provisioner {
                     nodeclaim = name.as_str(),
                     nodepool = pool.as_str(),
                     pods = pods.len() as i64,
+                    reason = actions::reason(purpose),
+                    price_per_hour = api::price::dollars(price.0),
                     "created nodeclaim"
                 );
                 let version = self.cluster.read(|index| PoolVersion::from_index(index, &pool));

@@ -212,6 +212,7 @@ impl Reconciler {
         view.notice = self.notices.latest(name);
         view.is_notice_held = self.holds_notice(&view);
         view.expected = self.expected(&view);
+        view.awaits_adoption = self.launcher.awaits_adoption(&view.claim);
         if nodeclaim::asks(&view) {
             view.instance = self.instance(view.claim.provider_id()).await?;
         }

@@ -1,16 +1,6 @@
 //! Money as text.
 
-/// Returns millionths of a dollar as dollars, with at most six decimals and without trailing zeros.
-#[must_use]
-pub fn dollars(micro: i64) -> String {
-    let sign = if micro < 0 { "-" } else { "" };
-    let (whole, fraction) = (micro.unsigned_abs() / 1_000_000, micro.unsigned_abs() % 1_000_000);
-    let digits = format!("{fraction:06}");
-    match digits.trim_end_matches('0') {
-        "" => format!("{sign}{whole}"),
-        digits => format!("{sign}{whole}.{digits}"),
-    }
-}
+pub use api::price::dollars;
 
 /// Returns millionths of a dollar for people: dollars with three decimals, rounded half up.
 #[must_use]

@@ -12,11 +12,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{NodeClaim, annotation};
+use api::{NodeClaim, annotation, label};
 use cloud::launch::{
     ClaimId, CreateFleetError, HeldInstance, LaunchChoice, LaunchFailure, LaunchRefusal, LaunchRequest, MAX_TARGET,
     Resume, SETTLE, Token,
 };
+use cloud::tags::NODE_CLAIM_UID_TAG;
 use cloud::{FleetRequest, Instance};
 use daemon::backoff::doubled;
 use daemon::metric::Metrics;
@@ -117,6 +118,20 @@ impl Launcher {
         let claims: Vec<Arc<NodeClaim>> =
             self.cluster.read(|index| index.claims.values().filter(|claim| wants_token(claim)).cloned().collect());
         self.choose_for(&claims, 0).await
+    }
+
+    /// Reports whether EC2 has an instance for a NodeClaim whose status does not name it yet: one that is being assigned, or the
+    /// possible one of an earlier process.
+    #[must_use]
+    pub fn awaits_adoption(&self, claim: &NodeClaim) -> bool {
+        let Some(token) = claim.launch_token().filter(|_| claim.provider_id().is_none()) else { return false };
+        match self.open().get(token).map(|open| &open.state) {
+            None => true,
+            Some(LaunchState::Bought(instances, _)) => {
+                instances.iter().any(|instance| instance.tags.get(NODE_CLAIM_UID_TAG) == claim.metadata.uid.as_ref())
+            }
+            Some(_) => false,
+        }
     }
 
     /// Chooses offerings for NodeClaims, groups NodeClaims with the same choice, and begins their launches. A NodeClaim without
@@ -377,6 +392,8 @@ impl Launcher {
             instance_id = id,
             instance_type = kind,
             zone = instance.zone.as_str(),
+            capacity_type = parts.labels.get(label::CAPACITY_TYPE).map(String::as_str),
+            price_per_hour = parts.price.map(|price| api::price::dollars(price.0)),
             "launched nodeclaim"
         );
         Ok(())

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use api::objects::Node;
 use api::{NodeClaim, NodePool, RebalanceRisk, annotation, reason};
-use planner::{CommandCause, Destination, Plan, PodVerdict, Purpose, Report};
+use planner::{CommandCause, Destination, MicroDollars, Plan, PodVerdict, Purpose, Report};
 use serde_json::json;
 use snapshot::SnapshotResult;
 
@@ -30,6 +30,20 @@ pub struct PlannedClaim {
     pub pods: Vec<String>,
     /// Its pods by group, virtual pods included.
     pub groups: PodGroups,
+    /// Price per hour of the offering that the launch uses first.
+    pub price: MicroDollars,
+    /// Purpose of the launch.
+    pub purpose: Purpose,
+}
+
+/// Returns the reason of a NodeClaim in log lines.
+#[must_use]
+pub fn reason(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Provision => "pending pods",
+        Purpose::Static => "static NodePool",
+        Purpose::Replacement => "replacement",
+    }
 }
 
 /// Consequences of a plan.
@@ -66,6 +80,8 @@ pub fn from_plan(index: &Index, built: &SnapshotResult, plan: &Plan, begin: &[us
         claim,
         pods: pods(built, plan, position),
         groups: delays::groups(index, built, &plan.launches[position]),
+        price: plan.launches[position].price,
+        purpose: plan.launches[position].purpose,
     };
     outcome.launches = claims.into_iter().map(planned).collect();
     for nomination in &plan.nominations {

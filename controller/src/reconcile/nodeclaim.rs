@@ -65,6 +65,8 @@ pub struct NodeClaimView {
     pub expected: Vec<Arc<Pod>>,
     /// Other Nodes that carry the provider id of the NodeClaim. They have no effect on it.
     pub other_nodes: Vec<Arc<Node>>,
+    /// True if EC2 has an instance for the NodeClaim, or may have one, that its status does not name yet.
+    pub awaits_adoption: bool,
     /// State of the instance in EC2; read only for NodeClaims that are being deleted.
     pub instance: InstanceState,
     /// Partition of the instance in its placement group; read only for NodeClaims that await it.

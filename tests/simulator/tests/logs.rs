@@ -58,6 +58,10 @@ async fn lines_of_a_nodeclaim_are_found_by_its_name() {
         assert_eq!(kept.messages("nodeclaim", name), up, "{name}");
     }
     let [created, launched] = ["created nodeclaim", "launched nodeclaim"].map(|message| kept.line(&names[0], message));
+    assert_eq!(created["reason"], "pending pods");
+    assert_eq!(created["price_per_hour"], launched["price_per_hour"], "{created} {launched}");
+    assert_eq!((&launched["instance_type"], &launched["capacity_type"]), (&json!("m5.large"), &json!("on-demand")));
+    assert!(launched["price_per_hour"].as_str().is_some_and(|price| price.starts_with("0.")), "{launched}");
     let plan = created["plan"].as_str().unwrap();
     assert_eq!(kept.messages("plan", plan), ["created nodeclaim", "created nodeclaim"], "both are of one plan");
     assert_eq!(kept.messages("token", launched["token"].as_str().unwrap())[0], "CreateFleet returned");

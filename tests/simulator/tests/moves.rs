@@ -16,6 +16,8 @@ mod failures;
 mod false_labels;
 #[path = "moves/interruptions.rs"]
 mod interruptions;
+#[path = "moves/late_adoption.rs"]
+mod late_adoption;
 #[path = "moves/lost_nodeclaims.rs"]
 mod lost_nodeclaims;
 #[path = "moves/objections.rs"]

@@ -4,6 +4,7 @@ mod launched_labels;
 mod partition;
 mod reboot;
 mod startup_taints;
+mod timeouts;
 mod unready;
 
 use std::sync::Arc;
@@ -36,6 +37,7 @@ fn claim_view(change: &Value, nodes: &[Value], seconds: i64) -> NodeClaimView {
         nodes: nodes.iter().map(|change| node(&merged(&[registered.clone(), change.clone()]))).collect(),
         claim,
         expected: Vec::new(),
+        awaits_adoption: false,
         instance: InstanceState::Unknown,
         partition: None,
         last_pod_event: None,
@@ -176,39 +178,6 @@ fn decide_deletes_abandoned_replacements_that_stay_uninitialized() {
         assert_eq!(decision.disrupted, deleted.then_some("initialization_timeout"), "{what}");
         assert_eq!(decision.after.is_some(), !deleted, "{what}");
     }
-}
-
-/// Both timeouts follow the transition time of the condition, which begins as the creation of the NodeClaim.
-#[test]
-fn decide_deletes_claims_when_launch_or_registration_times_out() {
-    let unlaunched = |since| status(&[cond(condition::LAUNCHED, "Unknown", since)]);
-    let unregistered =
-        |since| status(&[cond(condition::LAUNCHED, "True", 240), cond(condition::REGISTERED, "Unknown", since)]);
-    let rows = [
-        ("fresh", json!({}), 0, None),
-        ("not launched in time", json!({}), 300, Some("launch_timeout")),
-        ("just in time", unlaunched(0), 299, None),
-        ("not launched, seen before", unlaunched(0), 300, Some("launch_timeout")),
-        ("a later transition moves the deadline", unlaunched(200), 499, None),
-        ("and there it ends", unlaunched(200), 500, Some("launch_timeout")),
-        ("launched at minute 4, never seen again", launched(), 900, Some("registration_timeout")),
-        ("launched at minute 4, one second left", launched(), 899, None),
-        ("registration's later transition", unregistered(60), 959, None),
-        ("and its end", unregistered(60), 960, Some("registration_timeout")),
-        ("registered for hours", registered("Unknown"), 9000, None),
-    ];
-    for (what, change, seconds, reason) in rows {
-        let decision = decide(&claim_view(&change, &[], seconds));
-        assert_eq!(decision.disrupted, reason, "{what}");
-        let deleted = words(&decision.steps).contains(&"delete claim default-1 (claim-uid)".to_owned());
-        assert_eq!(deleted, reason.is_some(), "{what}");
-    }
-}
-
-#[test]
-fn decide_requeues_when_the_launch_timeout_ends() {
-    let decision = decide(&claim_view(&status(&[cond(condition::LAUNCHED, "Unknown", 0)]), &[], 100));
-    assert_eq!(decision.after.map(|after| after.as_secs()), Some(200));
 }
 
 #[test]

@@ -18,13 +18,14 @@ const LAUNCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 pub(super) const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 /// Deletes a NodeClaim that did not launch or register in time. Both timeouts begin at the last transition of the condition,
-/// which at first is the creation of the NodeClaim. Also deletes a replacement without a command.
+/// which at first is the creation of the NodeClaim. An instance that EC2 launched counts as launched before the API server has
+/// stored it. Also deletes a replacement without a command.
 pub(super) fn give_up(view: &NodeClaimView, claim: &NodeClaim, decision: &mut NodeClaimDecision) -> bool {
     let clocks = [
         (condition::LAUNCHED, LAUNCH_TIMEOUT, "launch_timeout"),
         (condition::REGISTERED, REGISTRATION_TIMEOUT, "registration_timeout"),
     ];
-    for (type_, timeout, reason) in clocks {
+    for (type_, timeout, reason) in clocks.into_iter().skip(usize::from(view.awaits_adoption)) {
         let Some(found) = api::status::find(claim.conditions(), type_).filter(|found| !found.is_true()) else {
             continue;
         };

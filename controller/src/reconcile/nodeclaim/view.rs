@@ -29,6 +29,7 @@ pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<NodeClaimView> 
         nodes,
         claim,
         expected: Vec::new(),
+        awaits_adoption: false,
         instance: InstanceState::Unknown,
         partition: None,
         notice: None,

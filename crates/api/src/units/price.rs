@@ -104,6 +104,18 @@ pub fn micro_dollars(text: &str) -> Result<i64, InvalidPrice> {
     decimal(text, MICRO_DIGITS).ok_or_else(|| InvalidPrice { text: text.to_owned() })
 }
 
+/// Returns millionths of a dollar as dollars, with at most six decimals and without trailing zeros.
+#[must_use]
+pub fn dollars(micro: i64) -> String {
+    let sign = if micro < 0 { "-" } else { "" };
+    let (whole, fraction) = (micro.unsigned_abs() / 1_000_000, micro.unsigned_abs() % 1_000_000);
+    let digits = format!("{fraction:06}");
+    match digits.trim_end_matches('0') {
+        "" => format!("{sign}{whole}"),
+        digits => format!("{sign}{whole}.{digits}"),
+    }
+}
+
 /// Converts a performance factor into thousandths: `1.15` is 1150.
 ///
 /// # Errors

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::{Quantity, label, quantity};
-use planner::{CapacityType, InstanceType, Requirements, Resources};
+use planner::{CapacityType, InstanceType, MicroDollars, Requirements, Resources};
 
 use crate::calls::Instance;
 use crate::settings::Settings;
@@ -22,6 +22,8 @@ pub struct ClaimParts {
     pub capacity: BTreeMap<String, Quantity>,
     /// Allocatable resources; empty if the instance type is unknown.
     pub allocatable: BTreeMap<String, Quantity>,
+    /// Price per hour of the instance's offering; `None` if the offering is unknown.
+    pub price: Option<MicroDollars>,
 }
 
 impl ClaimParts {
@@ -84,6 +86,7 @@ pub fn describe(
         labels,
         capacity: kind.map(|kind| quantities(&kind.capacity)).unwrap_or_default(),
         allocatable: kind.map(|kind| quantities(&kind.allocatable)).unwrap_or_default(),
+        price: offering.map(|offering| offering.price),
     }
 }
 
