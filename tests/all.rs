@@ -2,6 +2,7 @@
 
 mod agent_with_karpenter;
 mod chart;
+mod cli_on_cluster;
 mod conformance;
 mod contract;
 mod controller_account;

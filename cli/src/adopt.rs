@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::args::Settings;
 use crate::failure::Failure;
 use crate::input::{self, InputErrors, Place};
 
@@ -58,6 +59,16 @@ pub fn read(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Vec<Value>, Input
         errors.extend(wrong);
     }
     if errors.is_empty() { Ok(objects) } else { Err(InputErrors::new(errors)) }
+}
+
+/// Returns the settings of the controller's Deployment that a plan depends on; `None` without such a Deployment.
+///
+/// # Errors
+/// Returns an error with the Deployment's setting that cannot be parsed.
+pub(crate) fn settings(objects: &[&Value]) -> Result<Option<Settings>, String> {
+    let Some(container) = programs::controller(objects) else { return Ok(None) };
+    let settings = Settings::of_controller(|name| programs::variable(container, name));
+    settings.map(Some).map_err(|error| format!("Deployment of the controller: {error}"))
 }
 
 /// Returns the findings for the objects of a cluster at a time, and for the policies of the controller's role. Lists are

@@ -12,6 +12,7 @@ use clap_complete::Shell;
 use jiff::Timestamp;
 
 use crate::catalogue::MarketSources;
+use crate::plan::top::SortKey;
 
 pub use selector::Selector;
 pub use settings::{Settings, Sizes};
@@ -30,8 +31,10 @@ pub struct Command {
 pub enum Verb {
     /// Shows the nodes that the pods of these manifests need
     Plan(Plan),
-    /// Explains the decisions for one pod
+    /// Explains the decisions for one pod or node
     Why(Why),
+    /// Shows nodes with requests, usage, cost and pods, and why each stays or goes
+    Top(Top),
     /// Lists instance types: labels, allocatable resources, offerings with prices
     Types(Types),
     /// Prints the user data of an instance, as the controller would send it
@@ -61,20 +64,89 @@ pub struct Plan {
 /// Arguments of `kerf why`.
 #[derive(Debug, Args)]
 pub struct Why {
-    /// Input of the plan.
-    #[command(flatten)]
-    pub subject: Subject,
+    /// Object of the question.
+    #[command(subcommand)]
+    pub object: ExplainedObject,
+}
+
+/// Objects that `kerf why` explains.
+#[derive(Debug, Subcommand)]
+pub enum ExplainedObject {
+    /// Explains where a pod runs, or why it is unschedulable
+    Pod(ExplainedPod),
+    /// Explains why a node stays or goes
+    Node(ExplainedNode),
+    /// Explains why the node of a NodeClaim stays or goes
+    #[command(name = "nodeclaim")]
+    NodeClaim(ExplainedNode),
+    /// Explains why a pod does not go to a new node of a NodePool
+    Not(ExplainedPool),
+}
+
+/// Arguments of `kerf why not`.
+#[derive(Debug, Args)]
+pub struct ExplainedPool {
+    /// Name of the NodePool
+    #[arg(value_name = "NODEPOOL")]
+    pub name: String,
     /// Pod as NAMESPACE/NAME; NAME alone is in namespace default
     #[arg(long, value_name = "NS/NAME")]
     pub pod: String,
+    /// Input of the plan.
+    #[command(flatten)]
+    pub subject: Subject,
+}
+
+/// Arguments of `kerf why pod`.
+#[derive(Debug, Args)]
+pub struct ExplainedPod {
+    /// Pod as NAMESPACE/NAME; NAME alone is in namespace default
+    #[arg(value_name = "NS/NAME")]
+    pub name: String,
+    /// Input of the plan.
+    #[command(flatten)]
+    pub subject: Subject,
+}
+
+/// Arguments of `kerf why node` and `kerf why nodeclaim`.
+#[derive(Debug, Args)]
+pub struct ExplainedNode {
+    /// Name of the object
+    pub name: String,
+    /// Input of the plan.
+    #[command(flatten)]
+    pub subject: Subject,
+}
+
+/// Arguments of `kerf top`.
+#[derive(Debug, Args)]
+pub struct Top {
+    /// Input of the plan.
+    #[command(flatten)]
+    pub subject: Subject,
+    /// Print a table in place of the terminal view, as for a pipe
+    #[arg(long)]
+    pub once: bool,
+    /// Order of the nodes
+    #[arg(long, value_enum, default_value_t = SortKey::Cost)]
+    pub sort: SortKey,
+    /// Only nodes whose labels match, as in kubectl
+    #[arg(short = 'l', long, value_name = "SELECTOR", default_value = "", value_parser = Selector::parse)]
+    pub selector: Selector,
+    /// Seconds between two readings of the cluster, with --live
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    pub interval: u64,
 }
 
 /// Input of a plan.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Subject {
     /// Files and folders with Kubernetes manifests, - for standard input
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required_unless_present = "live", value_name = "PATH")]
     pub paths: Vec<PathBuf>,
+    /// Cluster as input.
+    #[command(flatten)]
+    pub cluster: LiveCluster,
     /// Catalogue of instance types in place of EC2's (docs/plan-format.md)
     #[arg(long, value_name = "FILE")]
     pub catalogue: Option<PathBuf>,
@@ -93,6 +165,17 @@ pub struct Subject {
     /// Karpenter's settings.
     #[command(flatten)]
     pub settings: Settings,
+}
+
+/// Cluster as input, in place of files.
+#[derive(Args, Clone, Debug, Default)]
+pub struct LiveCluster {
+    /// The kubeconfig's cluster as input; its objects are only listed
+    #[arg(long, conflicts_with = "paths")]
+    pub live: bool,
+    /// Context of the kubeconfig, with --live [default: the current one]
+    #[arg(long, value_name = "NAME", requires = "live")]
+    pub context: Option<String>,
 }
 
 /// Output formats.
@@ -215,11 +298,11 @@ pub struct Convert {
     /// Files and folders with manifests, Helm values, Prometheus rules or a Grafana board, - for standard input
     #[arg(required_unless_present = "live", value_name = "PATH")]
     pub paths: Vec<PathBuf>,
-    /// NodePools and EC2NodeClasses of the kubeconfig's cluster as input
-    #[arg(long, conflicts_with_all = ["paths", "from"])]
-    pub live: bool,
+    /// Cluster as input.
+    #[command(flatten)]
+    pub cluster: LiveCluster,
     /// Origin of the files, if not Karpenter
-    #[arg(long, value_name = "WHAT", value_enum)]
+    #[arg(long, value_name = "WHAT", value_enum, conflicts_with = "live")]
     pub from: Option<Origin>,
     /// Role of nodes, for EC2NodeClasses and node groups that name neither a role nor an instance profile
     #[arg(long, value_name = "NAME")]
@@ -239,9 +322,12 @@ pub struct Adopt {
     /// Check only, no change
     #[arg(long, required = true)]
     pub check: bool,
-    /// Files and folders with the cluster's objects, - for standard input [default: the cluster of the kubeconfig]
+    /// Files and folders with the cluster's objects, - for standard input [default: --live]
     #[arg(value_name = "PATH")]
     pub paths: Vec<PathBuf>,
+    /// Cluster as input.
+    #[command(flatten)]
+    pub live: LiveCluster,
     /// Check the IAM policies of the controller's role too, which --iam-policy names
     #[arg(long)]
     pub iam: bool,

@@ -78,6 +78,17 @@ pub fn read_text(name: &str, text: &str) -> Result<Manifests, InputErrors> {
     reader.finish()
 }
 
+/// Reads objects that are values already, as if they were items of a List in the file `name`.
+///
+/// # Errors
+/// Returns the same errors as [`read`].
+pub fn read_values(name: &str, values: Vec<Value>) -> Result<Manifests, InputErrors> {
+    let mut reader = Reader::default();
+    let list = Place { file: name.to_owned(), ..Place::default() };
+    values.into_iter().enumerate().for_each(|(index, value)| reader.value(list.item(index + 1), value));
+    reader.finish()
+}
+
 /// Objects, warnings and errors of the documents read so far.
 #[derive(Default)]
 struct Reader {

@@ -1,45 +1,20 @@
-//! Reads objects of a live cluster, for commands that can run without files. Only this file uses Kubernetes' client.
+//! Reads objects of a live cluster, for commands that can run without files. Only this file uses Kubernetes' client, and it only
+//! lists objects.
+
+mod kinds;
 
 use api::endpoint;
 use http::Request;
+use kube::config::KubeConfigOptions;
 use kube::{Client, Config};
 use serde_json::{Value, json};
 
+use crate::args::LiveCluster;
 use crate::failure::{Failure, chain};
+use kinds::{CLAIMS, CLUSTER, LEASE, OLDEST, Resource, WORKLOADS, WRITTEN};
 
-/// Kinds of Karpenter's APIs: group, versions from the newest, plural, kind.
-const KINDS: [(&str, &[&str], &str, &str); 5] = [
-    ("karpenter.k8s.aws", &["v1", "v1beta1"], "ec2nodeclasses", "EC2NodeClass"),
-    ("karpenter.k8s.aws", &["v1alpha1"], "awsnodetemplates", "AWSNodeTemplate"),
-    ("karpenter.sh", &["v1", "v1beta1"], "nodepools", "NodePool"),
-    ("karpenter.sh", &["v1", "v1beta1"], "nodeclaims", "NodeClaim"),
-    ("karpenter.sh", &["v1alpha5"], "provisioners", "Provisioner"),
-];
-/// Workloads of other programs, and the Lease of the leader. The name filter skips the many other Leases, of which each node
-/// has one.
-const PROGRAMS: [(&str, &str, &str, &str); 3] = [
-    ("apps", "v1", "deployments", "Deployment"),
-    ("apps", "v1", "daemonsets", "DaemonSet"),
-    ("coordination.k8s.io", "v1", "leases?fieldSelector=metadata.name%3Dkarpenter-leader-election", "Lease"),
-];
-
-/// Further kinds that a plan depends on: group and version, and plurals with their kinds.
-const WORKLOADS: [(&str, &[(&str, &str)]); 5] = [
-    (
-        "v1",
-        &[
-            ("nodes", "Node"),
-            ("pods", "Pod"),
-            ("persistentvolumeclaims", "PersistentVolumeClaim"),
-            ("persistentvolumes", "PersistentVolume"),
-            ("namespaces", "Namespace"),
-        ],
-    ),
-    ("apps/v1", &[("replicasets", "ReplicaSet"), ("statefulsets", "StatefulSet")]),
-    ("policy/v1", &[("poddisruptionbudgets", "PodDisruptionBudget")]),
-    ("storage.k8s.io/v1", &[("storageclasses", "StorageClass"), ("csinodes", "CSINode")]),
-    ("scheduling.k8s.io/v1", &[("priorityclasses", "PriorityClass")]),
-];
+/// Maximum number of objects in a response. Large lists would be a burden for the API server.
+const PAGE: usize = 500;
 
 /// Kinds to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,111 +24,136 @@ pub enum LiveKinds {
     /// The same kinds, NodeClaims, Deployments, DaemonSets and the leader's Lease; also Nodes, pods and the other kinds of a
     /// plan, if the user may list all of them.
     Everything,
+    /// Kinds that a plan depends on, in their current versions.
+    Plan,
 }
 
 /// Reads the objects from the cluster of the kubeconfig.
 ///
 /// # Errors
-/// Returns an error if there is no cluster, or if it does not respond; the message contains the fix.
-pub fn read(kinds: LiveKinds) -> Result<Vec<Value>, Failure> {
+/// Returns an error if there is no cluster, if it does not respond, or if a list is forbidden; the message contains the fix.
+pub fn read(kinds: LiveKinds, cluster: &LiveCluster) -> Result<Vec<Value>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::internal)?;
     // Another part of the program may have installed the same provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    runtime.block_on(all(kinds))
+    runtime.block_on(all(kinds, cluster))
 }
 
 /// Reads the objects that users write, as YAML documents.
 ///
 /// # Errors
 /// Returns the same errors as [`read`].
-pub fn manifests() -> Result<String, Failure> {
+pub fn manifests(cluster: &LiveCluster) -> Result<String, Failure> {
     let mut texts = Vec::new();
-    for object in read(LiveKinds::Written)? {
+    for object in read(LiveKinds::Written, cluster)? {
         texts.push(serde_saphyr::to_string(&object).map_err(|error| Failure::fault(error.to_string()))?);
     }
     Ok(texts.join("---\n"))
 }
 
-async fn all(kinds: LiveKinds) -> Result<Vec<Value>, Failure> {
-    let config = Config::infer()
-        .await
-        .map_err(|error| Failure::usage(format!("no cluster: {}; set KUBECONFIG, or use files", chain(&error))))?;
+async fn all(kinds: LiveKinds, cluster: &LiveCluster) -> Result<Vec<Value>, Failure> {
+    let reader = Reader { client: client(cluster).await? };
+    match kinds {
+        LiveKinds::Written => reader.lists(WRITTEN.iter().chain(OLDEST)).await,
+        LiveKinds::Everything => {
+            let mut objects =
+                reader.lists(WRITTEN.iter().chain(OLDEST).chain(CLAIMS).chain(WORKLOADS).chain(LEASE)).await?;
+            objects.extend(reader.lists_if_permitted(CLUSTER).await?);
+            Ok(objects)
+        }
+        LiveKinds::Plan => reader.lists(WRITTEN.iter().chain(CLAIMS).chain(WORKLOADS).chain(CLUSTER)).await,
+    }
+}
+
+async fn client(cluster: &LiveCluster) -> Result<Client, Failure> {
+    let config = match &cluster.context {
+        None => Config::infer()
+            .await
+            .map_err(|error| Failure::usage(format!("no cluster: {}; set KUBECONFIG, or use files", chain(&error))))?,
+        Some(context) => {
+            let options = KubeConfigOptions { context: Some(context.clone()), ..KubeConfigOptions::default() };
+            Config::from_kubeconfig(&options).await.map_err(|error| {
+                let cure = "`kubectl config get-contexts` lists the contexts";
+                Failure::usage(format!("--context {context}: {}; {cure}", chain(&error)))
+            })?
+        }
+    };
     let server = config.cluster_url.to_string();
     if endpoint::is_plain_remote(&server) {
         return Err(Failure::usage(format!("kubeconfig: server {server} is not https; {}", endpoint::CURE)));
     }
-    let client = Client::try_from(config).map_err(|error| Failure::usage(chain(&error)))?;
-    let mut objects = Vec::new();
-    for (group, versions, plural, kind) in KINDS {
-        if kinds == LiveKinds::Written && kind == "NodeClaim" {
-            continue;
+    Client::try_from(config).map_err(|error| Failure::usage(chain(&error)))
+}
+
+struct Reader {
+    client: Client,
+}
+
+impl Reader {
+    /// Returns the objects of all kinds that the cluster serves.
+    async fn lists(&self, resources: impl Iterator<Item = &Resource>) -> Result<Vec<Value>, Failure> {
+        let mut objects = Vec::new();
+        for resource in resources {
+            objects.extend(self.list(resource).await.map_err(|error| unreadable(resource, &error))?);
         }
-        for version in versions {
-            if let Some(items) = list(&client, group, version, plural, kind).await? {
-                objects.extend(items);
-                break;
+        Ok(objects)
+    }
+
+    /// Returns the same objects; nothing if the user may not list one of the kinds, because a plan needs all of them.
+    async fn lists_if_permitted(&self, resources: &[Resource]) -> Result<Vec<Value>, Failure> {
+        let mut objects = Vec::new();
+        for resource in resources {
+            match self.list(resource).await {
+                Ok(found) => objects.extend(found),
+                Err(error) if is_forbidden(&error) => return Ok(Vec::new()),
+                Err(error) => return Err(unreadable(resource, &error)),
             }
         }
+        Ok(objects)
     }
-    if kinds == LiveKinds::Everything {
-        for (group, version, plural, kind) in PROGRAMS {
-            objects.extend(list(&client, group, version, plural, kind).await?.unwrap_or_default());
-        }
-        objects.extend(workloads(&client).await?);
-    }
-    Ok(objects)
-}
 
-/// Returns the objects of [`WORKLOADS`]; nothing if the user may not list one of the kinds, because a plan needs all of them.
-async fn workloads(client: &Client) -> Result<Vec<Value>, Failure> {
-    let mut objects = Vec::new();
-    for (api, kinds) in WORKLOADS {
-        let root = if api.contains('/') { "apis" } else { "api" };
-        for (plural, kind) in kinds {
-            match items(client, &format!("/{root}/{api}/{plural}"), api, kind).await {
-                Ok(found) => objects.extend(found.unwrap_or_default()),
-                Err(kube::Error::Api(status)) if status.code == 403 => return Ok(Vec::new()),
-                Err(error) => {
-                    return Err(Failure::unavailable(format!("{plural}: {}; check the kubeconfig", chain(&error))));
-                }
+    /// Returns the objects of a kind in the newest version that the cluster serves; none if it serves no version.
+    async fn list(&self, resource: &Resource) -> Result<Vec<Value>, kube::Error> {
+        for version in resource.versions {
+            match self.pages(resource, version).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                result => return result,
             }
         }
+        Ok(Vec::new())
     }
-    Ok(objects)
-}
 
-/// Returns all objects of a kind; `None` if the cluster does not serve the kind.
-async fn list(
-    client: &Client,
-    group: &str,
-    version: &str,
-    plural: &str,
-    kind: &str,
-) -> Result<Option<Vec<Value>>, Failure> {
-    let api = format!("{group}/{version}");
-    items(client, &format!("/apis/{api}/{plural}"), &api, kind).await.map_err(|error| {
-        Failure::unavailable(format!(
-            "{}.{group}: {}; check the kubeconfig and your permissions to list them",
-            plural.split('?').next().unwrap_or(plural),
-            chain(&error)
-        ))
-    })
-}
-
-/// Returns the items at a path with their type, which items of a list lack; `None` if the cluster does not serve the path.
-async fn items(client: &Client, path: &str, api: &str, kind: &str) -> Result<Option<Vec<Value>>, kube::Error> {
-    let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
-    match client.request::<Value>(request).await {
-        Ok(mut answer) => {
-            let items = answer["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
-            let typed = |mut item: Value| {
-                item["apiVersion"] = json!(api);
-                item["kind"] = json!(kind);
+    /// Returns the items of all pages with their type, which items of a list lack.
+    async fn pages(&self, resource: &Resource, version: &str) -> Result<Vec<Value>, kube::Error> {
+        let (api_version, mut objects, mut next) = (resource.api_version(version), Vec::new(), String::new());
+        loop {
+            let path = resource.path(version, PAGE, &next);
+            let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
+            let mut page = self.client.request::<Value>(request).await?;
+            let items = page["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
+            objects.extend(items.into_iter().map(|mut item| {
+                item["apiVersion"] = json!(api_version);
+                item["kind"] = json!(resource.kind);
                 item
-            };
-            Ok(Some(items.into_iter().map(typed).collect()))
+            }));
+            next = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+            if next.is_empty() {
+                return Ok(objects);
+            }
         }
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(error),
     }
+}
+
+fn is_forbidden(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403)
+}
+
+/// Returns the error for a list, with the missing right if there is one.
+fn unreadable(resource: &Resource, error: &kube::Error) -> Failure {
+    let name = resource.full_name();
+    if is_forbidden(error) {
+        let right = format!("verb list on resource {} of API group \"{}\"", resource.plural, resource.group);
+        return Failure::usage(format!("{name}: forbidden; you need {right} (docs/live.md has the ClusterRole)"));
+    }
+    Failure::unavailable(format!("{name}: {}; check the kubeconfig", chain(error)))
 }

@@ -6,6 +6,7 @@ pub(crate) mod explain;
 pub(crate) mod hints;
 pub mod report;
 pub(crate) mod table;
+pub(crate) mod top;
 pub mod view;
 pub mod workload;
 
@@ -40,6 +41,8 @@ pub struct Conditions {
     pub min_values: MinValuesPolicy,
     /// Feature gates.
     pub gates: Gates,
+    /// `true` if the objects are those of a cluster: pods of workloads exist already, complete as the API server stores them.
+    pub live: bool,
 }
 
 impl Conditions {
@@ -54,6 +57,7 @@ impl Conditions {
             preference_premium: PreferencePremium::default(),
             min_values: MinValuesPolicy::default(),
             gates: Gates::default(),
+            live: false,
         }
     }
 }
@@ -118,7 +122,8 @@ impl PlanInput {
     pub fn new(manifests: Manifests, conditions: &Conditions) -> Result<Self, Failure> {
         let Manifests { mut objects, mut warnings, .. } = manifests;
         warnings.extend(defaults::gates(&mut objects, &conditions.gates));
-        let Expansion { warnings: expanded, refused } = workload::expand(&mut objects);
+        let expansion = if conditions.live { Expansion::default() } else { workload::expand(&mut objects) };
+        let Expansion { warnings: expanded, refused } = expansion;
         warnings.extend(expanded);
         warnings.extend(defaults::complete(&mut objects, conditions.now));
         warnings.extend(hints::without_constant_budget(&objects.pools));

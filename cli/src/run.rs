@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use api::EC2NodeClass;
 use clap::{CommandFactory, Parser};
@@ -11,17 +12,21 @@ use clap_complete::Shell;
 use jiff::Timestamp;
 
 use crate::adopt::RolePolicies;
-use crate::args::{Adopt, Command, Convert, Format, Origin, Subject, Verb};
+use crate::args::{Adopt, Command, Convert, ExplainedObject, Format, Origin, Settings, Subject, Top, Verb};
 use crate::catalogue::{CatalogueOptions, prices};
 use crate::convert::NodeIdentity;
 use crate::failure::{Failure, PLACED, UNPLACED, UNREADABLE};
+use crate::live::{self, LiveKinds};
 use crate::output::counted;
 use crate::plan::report::PlanReport;
+use crate::plan::top::{self, TopOptions};
 use crate::plan::{self, Conditions, PlanAnswer, explain, table};
-use crate::{adopt, convert, input, live, types, userdata};
+use crate::{adopt, convert, input, types, userdata};
 
 /// Maximum number of notes that are printed.
 const NOTES: usize = 20;
+/// Warning about a cluster in which neither Karpenter nor Kerf is installed.
+const NO_CONTROLLER: &str = "the cluster has no Deployment of the controller: using default settings";
 
 /// Runs the command line and returns the exit code:
 ///
@@ -57,10 +62,13 @@ fn execute(verb: Verb) -> Result<u8, Failure> {
             Ok(exit_code(&report))
         }
         Verb::Why(why) => {
-            let answer = answer(&why.subject)?;
-            let (text, code) = explain::text(&answer, &why.pod, colours())?;
+            let (text, code) = explained(&why.object)?;
             print(&text)?;
             Ok(code)
+        }
+        Verb::Top(top) => {
+            show_nodes(top)?;
+            Ok(PLACED)
         }
         Verb::Types(args) => {
             let class = args.class.as_deref().map(read_class).transpose()?;
@@ -80,7 +88,10 @@ fn execute(verb: Verb) -> Result<u8, Failure> {
                     let options = convert::GroupOptions { identity: identity(&args), cluster: args.cluster_name };
                     convert::from_cluster_autoscaler(&args.paths, &options, stdin)?
                 }
-                None if args.live => convert::convert_text("cluster", &live::manifests()?, identity(&args).as_ref())?,
+                None if args.cluster.live => {
+                    let text = live::manifests(&args.cluster)?;
+                    convert::convert_text("cluster", &text, identity(&args).as_ref())?
+                }
                 None => convert::convert(&args.paths, identity(&args).as_ref(), stdin)?,
             };
             converted.notes.iter().for_each(|text| eprintln!("kerf: note: {text}"));
@@ -92,7 +103,7 @@ fn execute(verb: Verb) -> Result<u8, Failure> {
         Verb::Adopt(args) => {
             let role = role_policies(&args)?;
             let objects = match args.paths.as_slice() {
-                [] => live::read(live::LiveKinds::Everything)?,
+                [] => live::read(LiveKinds::Everything, &args.live)?,
                 paths => adopt::read(paths, &mut io::stdin().lock())?,
             };
             let report = adopt::report(&objects, role.as_ref(), Timestamp::now())?;
@@ -140,12 +151,54 @@ fn exit_code(report: &PlanReport) -> u8 {
     if report.unschedulable.is_empty() { PLACED } else { UNPLACED }
 }
 
-/// Reads the objects, prints notes with their positions to standard error, and plans.
+/// Returns the explanation of one object with the exit code.
+fn explained(object: &ExplainedObject) -> Result<(String, u8), Failure> {
+    match object {
+        ExplainedObject::Pod(pod) => explain::pod(&answer(&pod.subject)?, &pod.name, colours()),
+        ExplainedObject::Node(node) => explain::node(&answer(&node.subject)?, &node.name, colours()),
+        ExplainedObject::Not(pool) => explain::why_not(&answer(&pool.subject)?, &pool.name, &pool.pod, colours()),
+        ExplainedObject::NodeClaim(claim) => explain::node_claim(&answer(&claim.subject)?, &claim.name, colours()),
+    }
+}
+
+/// Shows the terminal view, or prints its figures once.
+fn show_nodes(args: Top) -> Result<(), Failure> {
+    let options = TopOptions {
+        sort: args.sort,
+        selected: args.selector.requirements(),
+        interval: args.subject.cluster.live.then(|| Duration::from_secs(args.interval)),
+        colours: colours(),
+    };
+    let reads_keys = !args.subject.paths.iter().any(|path| path.as_os_str() == "-");
+    if args.once || !io::stdout().is_terminal() || !reads_keys {
+        return print(&top::text(&answer(&args.subject)?, &options));
+    }
+    let subject = args.subject;
+    top::show(&options, move || answer(&subject))
+}
+
+/// Reads the objects and plans.
 fn answer(subject: &Subject) -> Result<PlanAnswer, Failure> {
+    if subject.cluster.live { answer_live(subject) } else { answer_from_files(subject) }
+}
+
+/// Reads the objects from files and prints notes with their positions to standard error.
+fn answer_from_files(subject: &Subject) -> Result<PlanAnswer, Failure> {
     let mut manifests = input::read(&subject.paths, &mut io::stdin().lock())?;
     print_notes(&manifests.notes);
     manifests.warnings.extend(subject.settings.warnings());
-    plan::answer(manifests, &conditions(subject))
+    plan::answer(manifests, &conditions(subject, &subject.settings))
+}
+
+/// Reads the objects from the cluster. Settings that are not given are those of the controller's Deployment.
+fn answer_live(subject: &Subject) -> Result<PlanAnswer, Failure> {
+    let objects = live::read(LiveKinds::Plan, &subject.cluster)?;
+    let settings = adopt::settings(&objects.iter().collect::<Vec<_>>()).map_err(Failure::usage)?;
+    let without_controller = settings.is_none().then(|| NO_CONTROLLER.to_owned());
+    let settings = subject.settings.clone().or(settings.unwrap_or_default());
+    let mut manifests = input::read_values("cluster", objects)?;
+    manifests.warnings.extend(settings.warnings().into_iter().chain(without_controller));
+    plan::answer(manifests, &Conditions { live: true, ..conditions(subject, &settings) })
 }
 
 /// Reads the one class in a file.
@@ -172,23 +225,15 @@ fn print_notes(notes: &[String]) {
     }
 }
 
-fn conditions(subject: &Subject) -> Conditions {
-    let settings = &subject.settings;
-    Conditions {
-        now: subject.now.unwrap_or_else(Timestamp::now),
-        seed: subject.seed,
-        catalogue: CatalogueOptions {
-            file: subject.catalogue.clone(),
-            region: subject.region.clone(),
-            market: subject.market.clone(),
-            settings: settings.cloud(),
-            reserved: settings.reserved(),
-        },
-        preferences: settings.preference_policy,
-        preference_premium: settings.preference_premium,
-        min_values: settings.min_values_policy,
-        gates: settings.gates(),
-    }
+fn conditions(subject: &Subject, settings: &Settings) -> Conditions {
+    let conditions = settings.conditions(subject.now.unwrap_or_else(Timestamp::now));
+    let catalogue = CatalogueOptions {
+        file: subject.catalogue.clone(),
+        region: subject.region.clone(),
+        market: subject.market.clone(),
+        ..conditions.catalogue
+    };
+    Conditions { seed: subject.seed, catalogue, ..conditions }
 }
 
 /// Reports whether the output is a terminal with colours, and the user has not disabled them (no-color.org).

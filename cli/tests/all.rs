@@ -1,10 +1,15 @@
 //! All integration tests of this crate as one program, because linking a program takes as long as compiling its tests.
 
 mod account;
+#[cfg(feature = "live")]
+#[path = "support/cluster.rs"]
+mod cluster;
 mod completions;
 mod convert;
 mod disruption;
 mod how_to;
+#[cfg(feature = "live")]
+mod live;
 #[cfg(feature = "live")]
 mod migration;
 #[path = "support/page.rs"]

@@ -2,12 +2,9 @@
 //! An emulated API server responds like one with Karpenter 1.14.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::Path;
-
 use serde_json::{Value, json};
 
+use crate::cluster::{api_server, cluster_of, run};
 use crate::page::{blocks, copy, here};
 use crate::support::silent_endpoint;
 
@@ -16,50 +13,6 @@ fn commands(page: &str) -> Vec<String> {
     let text = std::fs::read_to_string(here("docs").join(page)).unwrap();
     let shell = blocks(&text).into_iter().filter(|block| block.language == "sh");
     shell.flat_map(|block| block.commands()).collect()
-}
-
-/// Starts an API server that returns lists of a cluster's kinds until the test ends, and 403 for kinds with a message. Returns
-/// its address.
-fn api_server(objects: Value) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let objects = objects.clone();
-            std::thread::spawn(move || serve(stream, &objects));
-        }
-    });
-    format!("http://{address}")
-}
-
-fn serve(stream: TcpStream, objects: &Value) {
-    let mut reader = BufReader::new(&stream);
-    let mut first = String::new();
-    while reader.read_line(&mut first).is_ok_and(|length| length > 0) {
-        let mut line = String::new();
-        while reader.read_line(&mut line).is_ok_and(|length| length > 2) {
-            line.clear();
-        }
-        let path = first.split(' ').nth(1).unwrap_or_default();
-        let (status, body) = match objects.get(path) {
-            Some(Value::String(reason)) => (
-                "403 Forbidden",
-                json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Forbidden", "message": reason, "code": 403}),
-            ),
-            Some(items) => ("200 OK", json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items})),
-            None => (
-                "404 Not Found",
-                json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "NotFound", "message": "no such kind", "code": 404}),
-            ),
-        };
-        let body = body.to_string();
-        let head =
-            format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
-        if (&stream).write_all((head + &body).as_bytes()).is_err() {
-            return;
-        }
-        first.clear();
-    }
 }
 
 fn class() -> Value {
@@ -104,19 +57,6 @@ fn older() -> Value {
             "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": reference}}},
         }],
     })
-}
-
-/// Runs one line in a folder, with a kubeconfig for this API server.
-fn run(folder: &Path, line: &str, server: &str) -> (i32, String, String) {
-    let kubeconfig = folder.join("kubeconfig");
-    let config = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": server}}],
-        "users": [{"name": "u", "user": {}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-    });
-    std::fs::write(&kubeconfig, config.to_string()).unwrap();
-    crate::shell::run(folder, line, &[("KUBECONFIG", kubeconfig.to_str().unwrap())])
 }
 
 /// Runs a page in a copy of a folder. Files of other programs must already exist there.
@@ -179,28 +119,6 @@ fn adopt_reports_the_holder_of_the_lease() {
     assert!(report.contains(line), "{report}");
     let (_, report, _) = run(place.path(), "kerf adopt --check", &api_server(lease("")));
     assert!(!report.contains("Lease"), "released, without a holder: {report}");
-}
-
-/// Returns the lists of the cluster of a case, by the path of their kind.
-fn cluster_of(case: &str) -> Value {
-    let text = std::fs::read_to_string(here("cli/tests/cases").join(case)).unwrap();
-    let paths = [
-        ("Deployment", "/apis/apps/v1/deployments"),
-        ("NodePool", "/apis/karpenter.sh/v1/nodepools"),
-        ("NodeClaim", "/apis/karpenter.sh/v1/nodeclaims"),
-        ("EC2NodeClass", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"),
-        ("Node", "/api/v1/nodes"),
-        ("Pod", "/api/v1/pods"),
-    ];
-    let mut lists = json!({});
-    for document in text.split("---\n") {
-        let mut object: Value = serde_saphyr::from_str(document).unwrap();
-        let (_, path) = paths.iter().find(|(kind, _)| object["kind"] == *kind).unwrap();
-        object.as_object_mut().unwrap().retain(|key, _| key != "kind" && key != "apiVersion");
-        let list = lists.as_object_mut().unwrap().entry(*path).or_insert_with(|| json!([]));
-        list.as_array_mut().unwrap().push(object);
-    }
-    lists
 }
 
 /// A user who may not list pods gets the rest of the check.

@@ -3,14 +3,14 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::programs::setting;
 use super::report::Finding;
 use super::{cluster, text};
+use crate::failure::Failure;
 use crate::input;
 use crate::output::counted;
 use crate::output::money::rounded;
+use crate::plan;
 use crate::plan::report::{CommandReport, INTERRUPTED, PlanReport};
-use crate::plan::{self, Conditions, Gates};
 
 /// Returns a finding per command and their sum. Without Nodes and pods there is nothing to plan, and with an object that cannot
 /// be read there is no plan: that object is a finding of its own.
@@ -21,8 +21,10 @@ pub(super) fn findings(objects: &[&Value], now: Timestamp) -> Vec<Finding> {
     }
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
     let Ok(manifests) = input::read_text(&cluster().file, &list) else { return Vec::new() };
-    let conditions = Conditions { gates: gates(objects), ..Conditions::at(now) };
-    match plan::answer(manifests, &conditions) {
+    let answer = super::settings(objects)
+        .map_err(Failure::usage)
+        .and_then(|settings| plan::answer(manifests, &settings.unwrap_or_default().conditions(now)));
+    match answer {
         Ok(answer) => {
             let report = PlanReport::new(&answer);
             let commands = report.disruption.moves.iter().filter(|command| command.reason != INTERRUPTED);
@@ -57,11 +59,4 @@ fn sum(commands: &[&CommandReport]) -> Option<Finding> {
     let saving: i64 = commands.iter().filter_map(|command| command.saving).sum();
     let text = format!("begins with {} and saves {}/h, within the budgets", counted(nodes, "node"), rounded(saving));
     (nodes > 0).then(|| Finding::change("Disruption", text))
-}
-
-/// Returns the feature gates of the controller's Deployment that decide about disruption.
-fn gates(objects: &[&Value]) -> Gates {
-    let written = setting(objects, "FEATURE_GATES").unwrap_or_default();
-    let is_open = |name: &str| written.split(',').any(|gate| gate.trim() == format!("{name}=true"));
-    Gates { node_repair: is_open("NodeRepair"), spot_to_spot: is_open("SpotToSpotConsolidation"), ..Gates::default() }
 }

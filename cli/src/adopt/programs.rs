@@ -125,7 +125,7 @@ pub(super) fn setting<'a>(objects: &[&'a Value], name: &str) -> Option<&'a str> 
 }
 
 /// Returns a variable's value; empty for a value from `valueFrom`.
-fn variable<'a>(container: &'a Value, name: &str) -> Option<&'a str> {
+pub(super) fn variable<'a>(container: &'a Value, name: &str) -> Option<&'a str> {
     variables(container).find(|(known, _)| *known == name).map(|(_, value)| value)
 }
 

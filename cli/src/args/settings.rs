@@ -1,57 +1,60 @@
-//! Settings of the controller that a plan depends on, with the same names: the environment gives the default, a flag takes
-//! precedence.
+//! Settings of the controller that a plan depends on, with the same names. A flag takes precedence over the environment, and
+//! with `--live` the environment over the controller's Deployment.
 
 use clap::Args;
+use jiff::Timestamp;
 use planner::{MinValuesPolicy, PreferencePolicy, PreferencePremium};
 
-use crate::plan::{Gate, Gates};
+use crate::catalogue::CatalogueOptions;
+use crate::plan::{Conditions, Gate, Gates};
 
 /// Karpenter's feature gates.
 const GATES: [&str; 6] =
     ["NodeRepair", "ReservedCapacity", "SpotToSpotConsolidation", "NodeOverlay", "StaticCapacity", "CapacityBuffer"];
 
 /// Flags and environment variables as written.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct Settings {
-    /// Respect or Ignore for preferences of pods
-    #[arg(long, env = "PREFERENCE_POLICY", default_value = "Respect", value_parser = preferences)]
-    pub preference_policy: PreferencePolicy,
-    /// Premium that a workload may cost because of its preferences: a percentage, 0 or unlimited
-    #[arg(long, env = "PREFERENCE_PREMIUM", default_value = "10%", value_parser = premium)]
-    pub preference_premium: PreferencePremium,
-    /// Strict or BestEffort
-    #[arg(long, env = "MIN_VALUES_POLICY", default_value = "Strict", value_parser = min_values)]
-    pub min_values_policy: MinValuesPolicy,
+    /// Respect or Ignore for preferences of pods [default: Respect]
+    #[arg(long, env = "PREFERENCE_POLICY", value_parser = preferences)]
+    preference_policy: Option<PreferencePolicy>,
+    /// Premium that a workload may cost because of its preferences: a percentage, 0 or unlimited [default: 10%]
+    #[arg(long, env = "PREFERENCE_PREMIUM", value_parser = premium)]
+    preference_premium: Option<PreferencePremium>,
+    /// Strict or BestEffort [default: Strict]
+    #[arg(long, env = "MIN_VALUES_POLICY", value_parser = min_values)]
+    min_values_policy: Option<MinValuesPolicy>,
     /// Comma-separated NAME=true|false
-    #[arg(long, env = "FEATURE_GATES", default_value = "", value_parser = gates)]
-    pub feature_gates: FeatureGates,
+    #[arg(long, env = "FEATURE_GATES", value_parser = gates)]
+    feature_gates: Option<FeatureGates>,
     /// Settings that affect allocatable resources.
     #[command(flatten)]
-    pub sizes: Sizes,
-    /// Exclusion of pods with ResourceClaims
-    #[arg(long, env = "IGNORE_DRA_REQUESTS", default_value_t = true, action = clap::ArgAction::Set)]
-    pub ignore_dra_requests: bool,
+    sizes: Sizes,
+    /// Exclusion of pods with ResourceClaims [default: true]
+    #[arg(long, env = "IGNORE_DRA_REQUESTS")]
+    ignore_dra_requests: Option<bool>,
 }
 
 /// Settings that affect allocatable resources.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct Sizes {
-    /// Fraction of an instance's memory that the hypervisor reserves
-    #[arg(long, env = "VM_MEMORY_OVERHEAD_PERCENT", default_value = "0.075", value_parser = per_mille)]
-    pub vm_memory_overhead_percent: u32,
-    /// Network interfaces that pods cannot use
-    #[arg(long, env = "RESERVED_ENIS", default_value_t = 0)]
-    pub reserved_enis: u32,
+    /// Fraction of an instance's memory that the hypervisor reserves [default: 0.075]
+    #[arg(long, env = "VM_MEMORY_OVERHEAD_PERCENT", value_parser = per_mille)]
+    vm_memory_overhead_percent: Option<u32>,
+    /// Network interfaces that pods cannot use [default: 0]
+    #[arg(long, env = "RESERVED_ENIS")]
+    reserved_enis: Option<u32>,
 }
 
 impl Sizes {
     /// Converts the settings into those of crate `cloud`.
     #[must_use]
     pub fn cloud(&self) -> cloud::Settings {
+        let default = cloud::Settings::default();
         cloud::Settings {
-            reserved_enis: self.reserved_enis,
-            memory_overhead_thousandths: self.vm_memory_overhead_percent,
-            ..cloud::Settings::default()
+            reserved_enis: self.reserved_enis.unwrap_or(default.reserved_enis),
+            memory_overhead_thousandths: self.vm_memory_overhead_percent.unwrap_or(default.memory_overhead_thousandths),
+            ..default
         }
     }
 }
@@ -61,6 +64,12 @@ impl Sizes {
 pub struct FeatureGates(Vec<(String, bool)>);
 
 impl FeatureGates {
+    /// Parses the gates of a controller, which may have others than those of a plan.
+    fn of_controller(text: &str) -> Result<Self, String> {
+        let is_known = |pair: &&str| pair.split('=').next().is_some_and(|name| GATES.contains(&name.trim()));
+        gates(&text.split(',').filter(is_known).collect::<Vec<_>>().join(","))
+    }
+
     fn value(&self, name: &str) -> Option<bool> {
         self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
@@ -75,10 +84,63 @@ impl FeatureGates {
 }
 
 impl Settings {
-    /// Returns the feature gates that a plan depends on.
+    /// Parses the variables of a controller; variables without a value count as absent.
+    ///
+    /// # Errors
+    /// Returns an error with the name of a variable that cannot be parsed.
+    pub fn of_controller<'a>(variable: impl Fn(&str) -> Option<&'a str>) -> Result<Self, String> {
+        let read = Variables(|name: &str| variable(name).filter(|value| !value.is_empty()));
+        Ok(Self {
+            preference_policy: read.parsed("PREFERENCE_POLICY", preferences)?,
+            preference_premium: read.parsed("PREFERENCE_PREMIUM", premium)?,
+            min_values_policy: read.parsed("MIN_VALUES_POLICY", min_values)?,
+            feature_gates: read.parsed("FEATURE_GATES", FeatureGates::of_controller)?,
+            sizes: Sizes {
+                vm_memory_overhead_percent: read.parsed("VM_MEMORY_OVERHEAD_PERCENT", per_mille)?,
+                reserved_enis: read
+                    .parsed("RESERVED_ENIS", |text| text.parse().map_err(|_| "not a number".to_owned()))?,
+            },
+            ignore_dra_requests: read
+                .parsed("IGNORE_DRA_REQUESTS", |text| text.parse().map_err(|_| "not true or false".to_owned()))?,
+        })
+    }
+
+    /// Returns these settings, with others in place of missing ones.
     #[must_use]
-    pub fn gates(&self) -> Gates {
-        let written = &self.feature_gates;
+    pub fn or(self, others: Self) -> Self {
+        Self {
+            preference_policy: self.preference_policy.or(others.preference_policy),
+            preference_premium: self.preference_premium.or(others.preference_premium),
+            min_values_policy: self.min_values_policy.or(others.min_values_policy),
+            feature_gates: self.feature_gates.or(others.feature_gates),
+            sizes: Sizes {
+                vm_memory_overhead_percent: self
+                    .sizes
+                    .vm_memory_overhead_percent
+                    .or(others.sizes.vm_memory_overhead_percent),
+                reserved_enis: self.sizes.reserved_enis.or(others.sizes.reserved_enis),
+            },
+            ignore_dra_requests: self.ignore_dra_requests.or(others.ignore_dra_requests),
+        }
+    }
+
+    /// Returns the conditions of a plan with these settings at a time.
+    #[must_use]
+    pub fn conditions(&self, now: Timestamp) -> Conditions {
+        let written = self.feature_gates.clone().unwrap_or_default();
+        let reserved = written.value("ReservedCapacity").unwrap_or(true);
+        Conditions {
+            catalogue: CatalogueOptions { settings: self.sizes.cloud(), reserved, ..CatalogueOptions::default() },
+            preferences: self.preference_policy.unwrap_or_default(),
+            preference_premium: self.preference_premium.unwrap_or_default(),
+            min_values: self.min_values_policy.unwrap_or_default(),
+            gates: self.gates(),
+            ..Conditions::at(now)
+        }
+    }
+
+    fn gates(&self) -> Gates {
+        let written = self.feature_gates.clone().unwrap_or_default();
         Gates {
             overlays: written.gate("NodeOverlay"),
             static_pools: written.gate("StaticCapacity"),
@@ -88,23 +150,20 @@ impl Settings {
         }
     }
 
-    /// Reports whether reserved capacity is used; true unless its gate is closed.
-    #[must_use]
-    pub fn reserved(&self) -> bool {
-        self.feature_gates.value("ReservedCapacity").unwrap_or(true)
-    }
-
     /// Returns one warning for every setting without effect.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let devices = "IGNORE_DRA_REQUESTS=false has no effect: ResourceClaims are not supported yet";
-        (!self.ignore_dra_requests).then(|| devices.to_owned()).into_iter().collect()
+        (self.ignore_dra_requests == Some(false)).then(|| devices.to_owned()).into_iter().collect()
     }
+}
 
-    /// Returns the settings that affect allocatable resources.
-    #[must_use]
-    pub fn cloud(&self) -> cloud::Settings {
-        self.sizes.cloud()
+/// Variables of a controller.
+struct Variables<F>(F);
+
+impl<'a, F: Fn(&str) -> Option<&'a str>> Variables<F> {
+    fn parsed<T>(&self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, String> {
+        (self.0)(name).map(|text| parse(text).map_err(|error| format!("{name}: {error}"))).transpose()
     }
 }
 
@@ -160,6 +219,26 @@ mod tests {
         assert_eq!(written.gate("CapacityBuffer"), Gate::Default);
         assert!(gates("NodeRepair").is_err_and(|message| message.contains("NAME=true")));
         assert!(gates("NodeRepairs=true").is_err_and(|message| message.contains("known are NodeRepair")));
+    }
+
+    #[test]
+    fn settings_prefer_their_own_values_to_those_of_a_controller() {
+        let variables = |name: &str| match name {
+            "PREFERENCE_POLICY" => Some("Ignore"),
+            "FEATURE_GATES" => Some("NodeRepair=true,FutureGate=true"),
+            "RESERVED_ENIS" => Some("1"),
+            "MIN_VALUES_POLICY" => Some(""),
+            _ => None,
+        };
+        let controller = Settings::of_controller(variables).unwrap();
+        let own = Settings { preference_policy: Some(PreferencePolicy::Respect), ..Settings::default() };
+        let conditions = own.or(controller).conditions(Timestamp::UNIX_EPOCH);
+        assert_eq!(conditions.preferences, PreferencePolicy::Respect);
+        assert_eq!(conditions.min_values, MinValuesPolicy::default());
+        assert!(conditions.gates.node_repair && conditions.catalogue.reserved);
+        assert_eq!(conditions.catalogue.settings.reserved_enis, 1);
+        let wrong = Settings::of_controller(|name| (name == "MIN_VALUES_POLICY").then_some("Loose"));
+        assert_eq!(wrong.err().as_deref(), Some("MIN_VALUES_POLICY: write Strict or BestEffort"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::args::LiveCluster;
 use crate::failure::Failure;
 
 /// Kinds to read.
@@ -9,13 +10,15 @@ use crate::failure::Failure;
 pub enum LiveKinds {
     /// All kinds that a check of a cluster needs.
     Everything,
+    /// Kinds that a plan depends on.
+    Plan,
 }
 
 /// Reads nothing.
 ///
 /// # Errors
 /// Always returns an error.
-pub fn read(_: LiveKinds) -> Result<Vec<Value>, Failure> {
+pub fn read(_: LiveKinds, _: &LiveCluster) -> Result<Vec<Value>, Failure> {
     Err(Failure::usage("this kerf was built without a Kubernetes client (feature live); use files written by kubectl"))
 }
 
@@ -23,6 +26,6 @@ pub fn read(_: LiveKinds) -> Result<Vec<Value>, Failure> {
 ///
 /// # Errors
 /// Always returns an error.
-pub fn manifests() -> Result<String, Failure> {
-    read(LiveKinds::Everything).map(|_| String::new())
+pub fn manifests(cluster: &LiveCluster) -> Result<String, Failure> {
+    read(LiveKinds::Everything, cluster).map(|_| String::new())
 }

@@ -17,6 +17,11 @@ pub(crate) struct FleetCost {
 }
 
 impl FleetCost {
+    /// Returns the whole cost.
+    pub(crate) fn sum(self) -> i64 {
+        self.instances + self.extras
+    }
+
     fn add(&mut self, instance: i64, extras: i64) {
         self.instances += instance;
         self.extras += extras;

@@ -1,6 +1,8 @@
 //! Explanation for one pod: its constraints, its node or the reason why it has none, and the other pods on that node.
 
 mod constraints;
+mod node;
+mod pool;
 
 use api::objects::Pod;
 use planner::{PlacementReason, PodShape, PodVerdict};
@@ -8,32 +10,39 @@ use planner::{PlacementReason, PodShape, PodVerdict};
 use super::view::{self, NodeRow};
 use super::{PlanAnswer, report};
 use crate::failure::{Failure, PLACED, UNPLACED};
-use crate::output::money::rounded;
 use crate::output::{Paint, counted, wrap};
 
 const WIDTH: usize = 80;
 /// Maximum number of instance types that an explanation lists.
 const TYPES: usize = 8;
 
-/// Returns the explanation with the exit code: 3 if the pod is unschedulable.
+pub use node::{node, node_claim};
+pub use pool::why_not;
+
+/// Returns the explanation of a pod with the exit code: 3 if the pod is unschedulable.
 ///
 /// # Errors
 /// Returns an error if the input has no such pod; the message contains similar names.
-pub fn text(answer: &PlanAnswer, name: &str, colours: bool) -> Result<(String, u8), Failure> {
-    let full_name = if name.contains('/') { name.to_owned() } else { format!("default/{name}") };
-    let mut explanation = Explanation { paint: Paint(colours), lines: Vec::new() };
+pub fn pod(answer: &PlanAnswer, name: &str, colours: bool) -> Result<(String, u8), Failure> {
+    let full_name = full_name(name);
+    let mut explanation = Explanation::new(colours);
     let pods = &answer.built.snapshot.pods;
     let position = pods.iter().position(|pod| pod.name == full_name);
     let object = view::object(answer, &full_name);
     if position.is_none() && object.is_none() {
         return Err(unknown(answer, &full_name));
     }
-    explanation.title(answer, &full_name, object);
+    explanation.pod_title(answer, &full_name, object);
     let code = match position {
         Some(position) => explanation.planned(answer, position),
         None => explanation.outside_plan(answer, &full_name, object),
     };
-    Ok((explanation.lines.join("\n") + "\n", code))
+    Ok((explanation.text(), code))
+}
+
+/// Returns `namespace/name` of a pod; a name alone is in namespace default.
+fn full_name(name: &str) -> String {
+    if name.contains('/') { name.to_owned() } else { format!("default/{name}") }
 }
 
 struct Explanation {
@@ -42,6 +51,18 @@ struct Explanation {
 }
 
 impl Explanation {
+    fn new(colours: bool) -> Self {
+        Self { paint: Paint(colours), lines: Vec::new() }
+    }
+
+    fn text(self) -> String {
+        self.lines.join("\n") + "\n"
+    }
+
+    fn title(&mut self, text: &str) {
+        self.lines.push(self.paint.bold(text));
+    }
+
     fn heading(&mut self, text: &str) {
         self.lines.push(String::new());
         self.lines.push(self.paint.bold(text));
@@ -51,10 +72,10 @@ impl Explanation {
         self.lines.extend(wrap(text, WIDTH, "  "));
     }
 
-    fn title(&mut self, answer: &PlanAnswer, full_name: &str, object: Option<&Pod>) {
+    fn pod_title(&mut self, answer: &PlanAnswer, full_name: &str, object: Option<&Pod>) {
         let owner = object.filter(|pod| pod.controller().is_some()).map(|pod| view::owner(answer, pod));
         let owner = owner.map(|owner| format!(", of {owner}")).unwrap_or_default();
-        self.lines.push(self.paint.bold(&format!("Pod {full_name}{owner}")));
+        self.title(&format!("Pod {full_name}{owner}"));
     }
 
     /// Adds the sections for a pod that the plan covers.
@@ -131,20 +152,12 @@ impl Explanation {
     fn node(&mut self, answer: &PlanAnswer, node: Option<NodeRow>, position: usize) {
         let Some(node) = node else { return };
         self.heading("OTHER PODS ON IT");
-        let price = node.price.map(|price| format!(" at {}/h", rounded(price))).unwrap_or_default();
-        let parts: Vec<&str> = [node.kind.as_str(), node.zone.as_str(), node.capacity_type.as_str()].to_vec();
-        let parts: Vec<&str> = parts.into_iter().filter(|word| !word.is_empty()).collect();
-        self.line(&format!("{}: {}{price}", node.name, parts.join(", ")));
+        self.line(&format!("{}: {}", node.name, node.words()));
         let others: Vec<usize> = node.pods.iter().copied().filter(|pod| *pod != position).collect();
         for (owner, count) in view::owners(answer, &others) {
             self.line(&format!("{count} x {owner}"));
         }
-        let share = |name: &str| {
-            let (used, of) = (node.used.get(name), node.allocatable.get(name));
-            let text = |amount| api::quantity::text(name, amount);
-            (of > 0).then(|| format!("{name} {} of {}", text(used), text(of)))
-        };
-        let shares: Vec<String> = ["cpu", "memory"].into_iter().filter_map(share).collect();
+        let shares = node.shares();
         if !shares.is_empty() {
             self.line(&format!("then in use: {}", shares.join(", ")));
         }
@@ -189,20 +202,25 @@ fn no_node_needed(pod: &Pod) -> String {
     "Not marked unschedulable by kube-scheduler, so no node is launched for it.".to_owned()
 }
 
-/// Returns the error for an unknown pod, with up to 5 names of the same workload or with the same substring.
+/// Returns the error for an unknown pod.
 fn unknown(answer: &PlanAnswer, full_name: &str) -> Failure {
+    let pods = answer.cluster.objects.pods.iter();
+    similar("pod", full_name, pods.map(|pod| format!("{}/{}", pod.namespace(), pod.name())))
+}
+
+/// Returns the error for an unknown object, with up to 5 names of the same workload or with the same substring.
+fn similar(what: &str, full_name: &str, all: impl Iterator<Item = String>) -> Failure {
     let name = full_name.rsplit('/').next().unwrap_or_default();
-    let all = answer.cluster.objects.pods.iter().map(|pod| format!("{}/{}", pod.namespace(), pod.name()));
     let close: Vec<String> = all.filter(|known| known.contains(name) || name.contains(stem(known))).take(5).collect();
     let hint = if close.is_empty() {
         "`kerf plan` lists them".to_owned()
     } else {
         format!("did you mean {}?", close.join(", "))
     };
-    Failure::usage(format!("pod {full_name} is not in the input; {hint}"))
+    Failure::usage(format!("{what} {full_name} is not in the input; {hint}"))
 }
 
-/// Returns the part of a pod's name that all pods of its workload share.
+/// Returns the part of a name that all objects with the same owner share.
 fn stem(full_name: &str) -> &str {
     let name = full_name.rsplit('/').next().unwrap_or_default();
     name.rsplit_once('-').map_or(name, |(stem, _)| stem)

@@ -211,7 +211,7 @@ impl Table {
             self.lines.extend(wrap(source, WIDTH, "  "));
         }
         if !report.unschedulable.is_empty() {
-            self.lines.push("  kerf why PATH... --pod NAMESPACE/NAME explains one pod".to_owned());
+            self.lines.push("  kerf why pod NAMESPACE/NAME PATH... explains one pod".to_owned());
         }
     }
 }

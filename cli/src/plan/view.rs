@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::label;
 use api::objects::{Pod, ReplicaSet};
-use planner::{InstanceType, Launch, Offer, Offering, Requirements, Resources};
+use api::{label, quantity};
+use planner::{InstanceType, Launch, Node, Offer, Offering, Requirements, Resources};
 
 use super::{PlanAnswer, cost};
+use crate::output::money::rounded;
 
 /// One node of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +35,26 @@ pub struct NodeRow {
 }
 
 impl NodeRow {
+    /// Returns type, zone, capacity type and price, as far as they are known.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let price = self.price.map(|price| format!(" at {}/h", rounded(price))).unwrap_or_default();
+        let parts = [self.kind.as_str(), self.zone.as_str(), self.capacity_type.as_str()];
+        let parts: Vec<&str> = parts.into_iter().filter(|word| !word.is_empty()).collect();
+        parts.join(", ") + &price
+    }
+
+    /// Returns the requested part of CPU and memory, as far as the node has them.
+    #[must_use]
+    pub fn shares(&self) -> Vec<String> {
+        let share = |name: &str| {
+            let (used, of) = (self.used.get(name), self.allocatable.get(name));
+            let text = |amount| quantity::text(name, amount);
+            (of > 0).then(|| format!("{name} {} of {}", text(used), text(of)))
+        };
+        [Resources::CPU, Resources::MEMORY].into_iter().filter_map(share).collect()
+    }
+
     /// Reports whether two nodes differ only in their names and pods.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
@@ -110,26 +131,29 @@ pub fn existing(answer: &PlanAnswer) -> Vec<NodeRow> {
         by_node.entry(&nomination.node).or_default().push(nomination.pod);
     }
     let nodes = snapshot.nodes.iter().filter_map(|node| Some((node, by_node.remove(node.name.as_str())?)));
-    let row = |(node, pods): (&std::sync::Arc<planner::Node>, Vec<usize>)| {
-        let mut used = node.used.clone();
-        pods.iter().for_each(|pod| used.add(&snapshot.shapes[snapshot.pods[*pod].shape].requests));
-        let label = |key: &str| node.labels.get(key).cloned().unwrap_or_default();
-        NodeRow {
-            name: node.name.clone(),
-            kind: node.instance_type.clone().unwrap_or_default(),
-            others: 0,
-            lowered: Vec::new(),
-            zone: label(label::ZONE),
-            capacity_type: label(label::CAPACITY_TYPE),
-            price: cost::price(answer, node),
-            used,
-            allocatable: node.allocatable.clone(),
-            pods,
-        }
-    };
-    let mut list: Vec<NodeRow> = nodes.map(row).collect();
+    let mut list: Vec<NodeRow> = nodes.map(|(node, pods)| existing_row(answer, node, pods)).collect();
     list.sort_by(|one, other| one.name.cmp(&other.name));
     list
+}
+
+/// Returns an existing node that receives these pods.
+pub(super) fn existing_row(answer: &PlanAnswer, node: &Node, pods: Vec<usize>) -> NodeRow {
+    let snapshot = &answer.built.snapshot;
+    let mut used = node.used.clone();
+    pods.iter().for_each(|pod| used.add(&snapshot.shapes[snapshot.pods[*pod].shape].requests));
+    let label = |key: &str| node.labels.get(key).cloned().unwrap_or_default();
+    NodeRow {
+        name: node.name.clone(),
+        kind: node.instance_type.clone().unwrap_or_default(),
+        others: 0,
+        lowered: Vec::new(),
+        zone: label(label::ZONE),
+        capacity_type: label(label::CAPACITY_TYPE),
+        price: cost::price(answer, node),
+        used,
+        allocatable: node.allocatable.clone(),
+        pods,
+    }
 }
 
 /// Returns a type from the NodePool's catalogue.
@@ -156,15 +180,27 @@ fn zones(kind: &InstanceType, requirements: &Requirements) -> String {
 /// Returns the owners of the pods with their number: `Deployment shop/web`, or `Pod shop/one`.
 #[must_use]
 pub fn owners(answer: &PlanAnswer, pods: &[usize]) -> Vec<(String, usize)> {
-    let mut groups: BTreeMap<String, usize> = BTreeMap::new();
-    for pod in pods {
+    counted(pods.iter().map(|pod| {
         let pod = &answer.built.snapshot.pods[*pod];
-        let label = match &pod.buffer {
+        match &pod.buffer {
             Some(buffer) => format!("capacity for CapacityBuffer {buffer}"),
-            None => object(answer, &pod.name).map_or_else(|| format!("Pod {}", pod.name), |it| owner(answer, it)),
-        };
-        *groups.entry(label).or_default() += 1;
-    }
+            None => owner_of(answer, &pod.name),
+        }
+    }))
+}
+
+/// Returns the owners of running pods with their number; the pods are `namespace/name`.
+pub(super) fn owners_of<'a>(answer: &PlanAnswer, pods: impl Iterator<Item = &'a str>) -> Vec<(String, usize)> {
+    counted(pods.map(|pod| owner_of(answer, pod)))
+}
+
+fn owner_of(answer: &PlanAnswer, full_name: &str) -> String {
+    object(answer, full_name).map_or_else(|| format!("Pod {full_name}"), |pod| owner(answer, pod))
+}
+
+fn counted(owners: impl Iterator<Item = String>) -> Vec<(String, usize)> {
+    let mut groups: BTreeMap<String, usize> = BTreeMap::new();
+    owners.for_each(|owner| *groups.entry(owner).or_default() += 1);
     groups.into_iter().collect()
 }
 

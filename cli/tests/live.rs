@@ -1,0 +1,124 @@
+//! Commands with `--live`: the cluster of the kubeconfig in place of files.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+use serde_json::{Value, json};
+
+use crate::cluster::{api_server, cluster_of, run};
+
+const CLUSTER: &str = "adopt_nodes/cluster.yaml";
+
+/// Runs one line with the kubeconfig of a cluster with these lists.
+fn answer(line: &str, lists: Value) -> (i32, String, String) {
+    let place = tempfile::tempdir().unwrap();
+    run(place.path(), line, &api_server(lists))
+}
+
+/// Returns a pending pod without an owner. With a condition, kube-scheduler has tried to place it.
+fn pending(name: &str, conditions: Value) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": "shop", "uid": name, "creationTimestamp": "2026-11-21T10:00:00Z"},
+        "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]},
+        "status": {"phase": "Pending", "conditions": conditions},
+    })
+}
+
+fn unschedulable() -> Value {
+    json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}])
+}
+
+#[test]
+fn plan_lists_the_commands_for_a_live_cluster() {
+    let (code, out, err) = answer("kerf plan --live -o json", cluster_of(CLUSTER));
+    assert_eq!(code, 0, "{out}{err}");
+    let plan: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(plan["disruption"]["moves"][0]["nodes"], json!(["full"]), "{plan}");
+}
+
+#[test]
+fn plan_covers_only_pods_that_kube_scheduler_refused() {
+    let mut lists = cluster_of(CLUSTER);
+    lists["/apis/apps/v1/deployments"][0]["spec"]["replicas"] = json!(9);
+    for (conditions, expected) in
+        [(json!([]), json!([])), (unschedulable(), json!([{"node": "full", "pods": ["shop/web"]}]))]
+    {
+        lists["/api/v1/pods"].as_array_mut().unwrap().push(pending("web", conditions));
+        let (code, out, err) = answer("kerf plan --live -o json", lists.clone());
+        assert_eq!(code, 0, "{out}{err}");
+        let plan: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(plan["existing"], expected, "{plan}");
+        lists["/api/v1/pods"].as_array_mut().unwrap().pop();
+    }
+}
+
+#[test]
+fn plan_reads_every_page_of_a_list() {
+    let mut lists = cluster_of(CLUSTER);
+    let pods = lists["/api/v1/pods"].as_array_mut().unwrap();
+    pods.extend((0..20).map(|number| pending(&format!("many-{number:02}"), unschedulable())));
+    let (_, out, err) = answer("kerf plan --live -o json", lists);
+    assert_eq!((0..20).filter(|number| out.contains(&format!("shop/many-{number:02}"))).count(), 20, "{out}{err}");
+}
+
+#[test]
+fn why_explains_a_node_and_its_nodeclaim() {
+    let (code, node, err) = answer("kerf why node full --live", cluster_of(CLUSTER));
+    assert_eq!(code, 0, "{err}");
+    assert!(node.contains("Node full, NodeClaim general-full, NodePool general"), "{node}");
+    assert!(node.contains("It is removed: Underutilized."), "{node}");
+    let (_, claim, _) = answer("kerf why nodeclaim general-full --live", cluster_of(CLUSTER));
+    assert_eq!(claim, node);
+    let (code, _, err) = answer("kerf why node ful --live", cluster_of(CLUSTER));
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("node ful is not in the input; did you mean full?"), "{err}");
+}
+
+#[test]
+fn plan_uses_the_settings_of_the_controller() {
+    let gates = |value: &str| {
+        let mut lists = cluster_of(CLUSTER);
+        let container = &mut lists["/apis/apps/v1/deployments"][0]["spec"]["template"]["spec"]["containers"][0];
+        container["env"] =
+            json!([{"name": "FEATURE_GATES", "value": value}, {"name": "KARPENTER_SERVICE", "value": "k"}]);
+        lists["/apis/karpenter.sh/v1alpha1/nodeoverlays"] = json!([{
+            "metadata": {"name": "half"}, "spec": {"requirements": [], "priceAdjustment": "-50%"},
+        }]);
+        answer("kerf plan --live", lists)
+    };
+    let (open, closed) = (gates("NodeOverlay=true"), gates("NodeOverlay=false"));
+    assert_eq!((open.0, closed.0), (0, 0), "{open:?} {closed:?}");
+    assert_ne!(open.1, closed.1, "an overlay changes prices only where the gate is open");
+    let (code, _, err) = gates("NodeOverlay=perhaps");
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("Deployment of the controller: FEATURE_GATES: \"NodeOverlay=perhaps\" is not"), "{err}");
+}
+
+#[test]
+fn plan_warns_when_the_cluster_has_no_controller() {
+    let mut lists = cluster_of(CLUSTER);
+    lists["/apis/apps/v1/deployments"] = json!([]);
+    let (_, out, err) = answer("kerf plan --live -o json", lists);
+    assert!(out.contains("the cluster has no Deployment of the controller: using default settings"), "{out}{err}");
+}
+
+#[test]
+fn plan_names_the_missing_right() {
+    let mut lists = cluster_of(CLUSTER);
+    lists["/apis/karpenter.sh/v1/nodepools"] = json!("nodepools is forbidden");
+    let (code, out, err) = answer("kerf plan --live", lists);
+    assert_eq!((code, out.as_str()), (2, ""), "{err}");
+    let right = "you need verb list on resource nodepools of API group \"karpenter.sh\"";
+    assert!(err.contains(&format!("nodepools.karpenter.sh: forbidden; {right}")), "{err}");
+}
+
+#[test]
+fn live_needs_a_known_context_and_no_files() {
+    let (code, _, err) = answer("kerf plan --live --context blue", cluster_of(CLUSTER));
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("--context blue: ") && err.contains("kubectl config get-contexts"), "{err}");
+    let (code, _, err) = answer("kerf plan --live --context c", cluster_of(CLUSTER));
+    assert_eq!(code, 0, "{err}");
+    for line in ["kerf plan . --live", "kerf plan . --context c", "kerf plan"] {
+        let (code, _, err) = answer(line, cluster_of(CLUSTER));
+        assert_eq!(code, 2, "{line}: {err}");
+    }
+}
