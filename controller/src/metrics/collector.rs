@@ -26,7 +26,7 @@ use crate::metrics::bounded_names::BoundedNames;
 use crate::metrics::detail::MetricsDetail;
 use crate::metrics::gauge_set::{GaugeSet, Sample};
 use crate::state::index::{ConditionOwner, Index};
-use crate::state::pod_decisions::PodDecisions;
+use crate::state::plans::pod_decisions::PodDecisions;
 
 use conditions::ConditionSource;
 use costs::UnpricedNodes;
@@ -122,7 +122,6 @@ struct NodeSample<'a> {
     is_managed: bool,
     kind: &'a str,
     capacity_type: &'a str,
-    zone: &'a str,
     /// Catalogue of its NodeClaim.
     catalogue: Option<Arc<Catalogue>>,
     /// Price in dollars per hour.
@@ -140,7 +139,6 @@ fn node_sample<'a>(index: &'a Index, node: &'a Node, catalogues: &dyn CatalogueS
         is_managed: claim.is_some(),
         kind: label(label::INSTANCE_TYPE),
         capacity_type: label(label::CAPACITY_TYPE),
-        zone: label(label::ZONE),
         catalogue,
         price: None,
         allocatable: amounts(&node.status.allocatable),

@@ -20,10 +20,8 @@ pub(super) struct TypeSource<'a> {
 
 /// Returns the current price of the node in dollars per hour, or `None` if it is unknown.
 pub(super) fn price(machine: &NodeSample<'_>) -> Option<f64> {
-    let offered = |offering: &&Offering| {
-        offering.zone == machine.zone && offering.capacity_type.as_str() == machine.capacity_type
-    };
-    entry(machine)?.offerings.iter().find(offered).map(dollars)
+    let labels = machine.node.metadata.labels.as_ref()?;
+    entry(machine)?.price_of_node(labels).map(|price| price.0 as f64 / 1e6)
 }
 
 fn dollars(offering: &Offering) -> f64 {
@@ -31,9 +29,7 @@ fn dollars(offering: &Offering) -> f64 {
 }
 
 fn entry<'a>(machine: &'a NodeSample<'_>) -> Option<&'a InstanceType> {
-    let types = &machine.catalogue.as_ref()?.types;
-    let position = types.binary_search_by(|one| one.name.as_str().cmp(machine.kind)).ok()?;
-    types.get(position)
+    machine.catalogue.as_ref()?.instance_type(machine.kind)
 }
 
 /// Returns the samples of instance types: of all that NodePools can use in detail, else of those that most nodes have.

@@ -133,7 +133,28 @@ pub enum CapacityType {
     OnDemand,
 }
 
+impl Catalogue {
+    /// Returns the instance type of this name.
+    #[must_use]
+    pub fn instance_type(&self, name: &str) -> Option<&InstanceType> {
+        let position = self.types.binary_search_by(|kind| kind.name.as_str().cmp(name)).ok()?;
+        self.types.get(position)
+    }
+}
+
 impl InstanceType {
+    /// Returns the price that EC2 charges for a node with these labels. The offering may be unavailable by now.
+    #[must_use]
+    pub fn price_of_node(&self, labels: &BTreeMap<String, String>) -> Option<MicroDollars> {
+        let is_offering = |offering: &&Offering| {
+            let reservation = labels.get(label::RESERVATION_ID);
+            labels.get(label::ZONE) == Some(&offering.zone)
+                && labels.get(label::CAPACITY_TYPE).map(String::as_str) == Some(offering.capacity_type.as_str())
+                && offering.reservation.as_ref().is_none_or(|own| reservation.is_none_or(|id| *id == own.id))
+        };
+        Some(self.offerings.iter().find(is_offering)?.charged())
+    }
+
     /// Reports whether launches avoid the type while ordinary types fit: bare-metal and accelerated types.
     #[must_use]
     pub fn is_exotic(&self) -> bool {

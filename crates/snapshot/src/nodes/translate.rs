@@ -7,8 +7,7 @@ use api::objects::{CSINode, ResourceList};
 use api::{DurationText, NodeClaim, NodeClaimSpec, condition, label};
 use jiff::Timestamp;
 use planner::{
-    Catalogue, Drifted, FirstChoice, InstanceType, MicroDollars, Millis, Offer, Offering, Requirements, Resources,
-    Stage,
+    Catalogue, Drifted, FirstChoice, InstanceType, MicroDollars, Millis, Offer, Requirements, Resources, Stage,
 };
 
 use super::bound_pod::{bound_pod, never_evicted};
@@ -77,7 +76,8 @@ pub(super) fn node(
     // Kerf never removes a node without a NodeClaim, so evictions on it do not matter.
     let managed = pods.iter().filter(|_| machine.claim.is_some());
     problems.extend(managed.filter_map(|record| never_evicted(context.records, record, surges, now)));
-    let known = labels.get(label::INSTANCE_TYPE).and_then(|name| find(context.catalogue(machine)?, name)).or(likely);
+    let known =
+        labels.get(label::INSTANCE_TYPE).and_then(|name| context.catalogue(machine)?.instance_type(name)).or(likely);
     planner::Node {
         name: machine.name().to_owned(),
         claim: machine.claim_name().map(str::to_owned),
@@ -300,7 +300,7 @@ fn listed_types<'a>(
     // Most NodeClaims list a few dozen of more than a thousand types.
     let named = requirements.get(label::INSTANCE_TYPE).and_then(|set| set.listed());
     let types: Vec<&InstanceType> = match (context.catalogue(machine), named) {
-        (Some(catalogue), Some(names)) => names.filter_map(|name| find(catalogue, name)).collect(),
+        (Some(catalogue), Some(names)) => names.filter_map(|name| catalogue.instance_type(name)).collect(),
         (Some(catalogue), None) => catalogue.types.iter().collect(),
         (None, _) => Vec::new(),
     };
@@ -333,20 +333,7 @@ fn likely_type<'a>(context: &'a TranslationContext<'_>, machine: &NodeSource<'_>
     })
 }
 
-/// Returns the type of that name by binary search; the list is sorted by name.
-fn find<'a>(catalogue: &'a Catalogue, name: &str) -> Option<&'a InstanceType> {
-    let position = catalogue.types.binary_search_by(|kind| kind.name.as_str().cmp(name)).ok()?;
-    catalogue.types.get(position)
-}
-
-/// Returns the price that EC2 charges for the node, from its labels and the catalogue. The offering may be unavailable by now.
+/// Returns the price that EC2 charges for the node, from its labels and its type in the catalogue.
 fn price(kind: Option<&InstanceType>, labels: &BTreeMap<String, String>) -> Option<MicroDollars> {
-    let kind = kind.filter(|kind| labels.get(label::INSTANCE_TYPE) == Some(&kind.name))?;
-    let is_offering = |offering: &&Offering| {
-        let reservation = labels.get(label::CAPACITY_RESERVATION_ID);
-        labels.get(label::ZONE) == Some(&offering.zone)
-            && labels.get(label::CAPACITY_TYPE).map(String::as_str) == Some(offering.capacity_type.as_str())
-            && offering.reservation.as_ref().is_none_or(|own| reservation.is_none_or(|id| *id == own.id))
-    };
-    Some(kind.offerings.iter().find(is_offering)?.charged())
+    kind.filter(|kind| labels.get(label::INSTANCE_TYPE) == Some(&kind.name))?.price_of_node(labels)
 }
