@@ -16,6 +16,8 @@ mod capacity;
 mod classes;
 #[path = "faults/consolidation.rs"]
 mod consolidation;
+#[path = "faults/decision_log.rs"]
+mod decision_log;
 #[path = "faults/drains.rs"]
 mod drains;
 #[path = "faults/fixture.rs"]

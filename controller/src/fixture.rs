@@ -205,6 +205,7 @@ fn word(step: &Operation) -> String {
         Operation::DeleteLaunchTemplate(name) => format!("delete template {name}"),
         Operation::Profile(step) => profile_word(step),
         Operation::Note(note) => format!("event {}", note.reason()),
+        Operation::Record(decision) => format!("record {}", decision.kind.as_str()),
     }
 }
 

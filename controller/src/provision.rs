@@ -4,6 +4,7 @@
 
 mod actions;
 pub mod batcher;
+mod decision_records;
 mod delays;
 mod node_events;
 pub mod nodeclaims;
@@ -45,6 +46,7 @@ use crate::state::shared::Shared;
 use crate::state::span;
 use crate::write::writer::{Operation, Writer};
 use actions::PlannedClaim;
+use decision_records::RecordedVerdicts;
 use delays::PlannedNodes;
 use node_events::NodeGauges;
 use plan_source::{KerfPlanner, PlanSource};
@@ -92,6 +94,8 @@ pub struct Provisioner {
     gauges: NodeGauges,
     unschedulable: GaugeSet,
     scores: ConsolidationScores,
+    /// Verdicts that the decision log has.
+    recorded: Mutex<RecordedVerdicts>,
     /// Translated parts of the last snapshot that have not changed.
     memory: Mutex<SnapshotCache>,
 }
@@ -123,6 +127,7 @@ impl Provisioner {
             gauges,
             unschedulable: GaugeSet::default(),
             scores,
+            recorded: Mutex::default(),
             memory,
         }
     }
@@ -380,6 +385,8 @@ impl Provisioner {
         self.run_each(outcome.repairs, "failed to remove the taint of a kept node, retrying with the next plan").await;
         self.run_each(outcome.approvals, "failed to approve a replacement, retrying with the next plan").await;
         self.cluster.decisions.note(&built.snapshot, plan, &self.metrics, now);
+        let news = self.cluster.read(|index| self.recorded.lock().news(index, built, plan));
+        news.into_iter().for_each(|decision| self.cluster.log.record(decision));
         self.gauges.set(&self.metrics, built, plan, &self.cluster);
         self.scores.count(&self.metrics, built, plan, &ripe.begin);
         self.cluster.read(|index| {
@@ -432,20 +439,13 @@ impl Provisioner {
     }
 
     async fn create(&self, planned: PlannedClaim, now: Timestamp) {
-        let PlannedClaim { claim, pods, groups, price, purpose } = planned;
+        let PlannedClaim { claim, pods, groups, record } = planned;
         let name = claim.metadata.name.clone().unwrap_or_default();
         let pool = claim.nodepool().to_owned();
         match self.writer.run(Operation::CreateClaim(Box::new(claim.clone()))).await {
             Ok(()) => {
                 counters::created(&self.metrics, &claim, "provisioned");
-                tracing::info!(
-                    nodeclaim = name.as_str(),
-                    nodepool = pool.as_str(),
-                    pods = pods.len() as i64,
-                    reason = actions::reason(purpose),
-                    price_per_hour = api::price::dollars(price.0),
-                    "created nodeclaim"
-                );
+                self.cluster.log.record(record);
                 let version = self.cluster.read(|index| PoolVersion::from_index(index, &pool));
                 self.cluster.attempts.launches.lock().begin(&name, &pool, groups, version, now);
                 self.promise(&pods, &name, now);

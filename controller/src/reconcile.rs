@@ -234,9 +234,7 @@ impl Reconciler {
         if disrupted.is_some() || is_settled {
             self.notices.settle(name);
         }
-        for work in decision.work {
-            self.cluster.queue.add(work);
-        }
+        decision.work.into_iter().for_each(|work| self.cluster.queue.add(work));
         if registration == Some(Registration::Good) {
             tracing::info!(node = view.nodes.first().map(|node| node.name()), "registered nodeclaim");
             counters::registered(&self.metrics, &view.claim);
@@ -250,7 +248,9 @@ impl Reconciler {
             self.record_replacement(&view.claim, &result);
         }
         if initialized {
-            tracing::info!(node = view.nodes.first().map(|node| node.name()), "initialized nodeclaim");
+            let record = nodeclaim::initialized_record(&view);
+            counters::node_started(&self.metrics, &record.stages);
+            self.cluster.log.record(record);
         }
         if let Some(reason) = disrupted {
             tracing::info!(reason, "deleting nodeclaim");

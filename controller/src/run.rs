@@ -1,9 +1,11 @@
 //! Assembly, start and orderly shutdown of the controller.
 
 mod debug_pages;
+mod decision_store;
 mod health;
 pub mod log;
 mod probes;
+mod published_market;
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -55,6 +57,7 @@ use crate::state::span;
 use crate::write::events::{self, EventRecorder, ObjectReference};
 use crate::write::writer::{Clients, Writer};
 use debug_pages::DebugPages;
+use decision_store::DecisionStore;
 use probes::Probes;
 
 /// Runs until a signal arrives or leadership is lost.
@@ -100,8 +103,6 @@ pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
         Arc::clone(&cluster),
     );
     tasks.spawn(version.instrument(span::task("cluster version")));
-    let dns = cluster_dns::follow(clients.general.clone(), Arc::clone(&offerings));
-    tasks.spawn(dns.instrument(span::task("cluster DNS")));
     follow_market(&settings, &clients.general, &cluster, &offerings, &metrics, &mut tasks);
     let client = clients.general.clone();
     let writer = Writer::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), leading.clone());
@@ -117,6 +118,7 @@ pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
         notices: Arc::clone(&notices),
         nominations: Arc::default(),
     };
+    let store = start_publishing(&settings, &client, &shared, &leading, &mut tasks);
     let resizer = Resizer::new(client, Arc::clone(&cluster), writer.clone(), Arc::clone(&metrics));
     let disruptor = Arc::new(Disruptor::new(Arc::clone(&cluster), writer.clone(), Arc::clone(&metrics)));
     let provisioner = Provisioner::new(shared.clone(), writer.clone(), Arc::clone(&disruptor), resizer, rules);
@@ -133,12 +135,30 @@ pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
     tasks.spawn(provisioner.run(triggers));
 
     let outcome = until_the_end(&leading, &mut tasks).await;
+    store.finish().await;
     leading.end();
     tasks.abort_all();
     if let Some(lease) = lease {
         lease.release().await;
     }
     outcome
+}
+
+/// Starts the tasks that write ConfigMaps for `kerf`, and returns the storage of the decision log for its last write.
+fn start_publishing(
+    settings: &Settings,
+    client: &Client,
+    shared: &Shared,
+    leading: &Leading,
+    tasks: &mut JoinSet<()>,
+) -> Arc<DecisionStore> {
+    let (cluster, offerings) = (|| Arc::clone(&shared.cluster), || Arc::clone(&shared.offerings));
+    let namespace = &settings.namespace;
+    let store = DecisionStore::new(client.clone(), namespace, cluster(), offerings(), leading.clone());
+    tasks.spawn(Arc::clone(&store).run().instrument(span::task("decision log")));
+    let market = published_market::publish(client.clone(), namespace.clone(), cluster(), offerings(), leading.clone());
+    tasks.spawn(market.instrument(span::task("published market")));
+    store
 }
 
 /// Starts the tasks that check the whole cluster periodically.
@@ -166,7 +186,7 @@ async fn connect_aws(settings: &mut Settings) -> anyhow::Result<aws::AwsCloud> {
     Ok(client)
 }
 
-/// Starts the background updates of offerings: prices from AWS, real memory from nodes.
+/// Starts the background updates of offerings: prices from AWS, the address of cluster DNS, real memory from nodes.
 fn follow_market(
     settings: &Settings,
     client: &Client,
@@ -180,6 +200,8 @@ fn follow_market(
         let prices = Arc::clone(offerings).follow_prices(capacity_type, settings.isolated_vpc, cluster, metrics);
         tasks.spawn(prices.instrument(span::task("prices")));
     }
+    let dns = cluster_dns::follow(client.clone(), Arc::clone(offerings));
+    tasks.spawn(dns.instrument(span::task("cluster DNS")));
     let namespace = settings.namespace.clone();
     let measured = measured::follow(client.clone(), namespace, Arc::clone(cluster), Arc::clone(offerings));
     tasks.spawn(measured.instrument(span::task("measured amounts")));

@@ -3,11 +3,11 @@
 pub mod attempts;
 pub mod class_readiness;
 pub mod cluster;
+pub mod decision_log;
 pub mod index;
 pub mod nominations;
 pub mod panics;
 pub mod plans;
-pub mod pod_decisions;
 pub mod registration_health;
 pub mod shared;
 pub mod span;

@@ -12,7 +12,7 @@ use controller::metrics::detail::MetricsDetail;
 use controller::metrics::{self, ByReason};
 use controller::reconcile::disruption::CommandKind;
 use controller::state::index::Index;
-use controller::state::pod_decisions::PodDecisions;
+use controller::state::plans::pod_decisions::PodDecisions;
 use daemon::metric::Metrics;
 use serde::Deserialize;
 use serde_json::{Value, json};

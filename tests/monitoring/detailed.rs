@@ -9,7 +9,7 @@ use api::objects::{Node, Pod};
 use controller::metrics::collector::ClusterMetrics;
 use controller::metrics::detail::MetricsDetail;
 use controller::state::index::Index;
-use controller::state::pod_decisions::PodDecisions;
+use controller::state::plans::pod_decisions::PodDecisions;
 use daemon::metric::{Description, Metrics};
 use serde_json::json;
 

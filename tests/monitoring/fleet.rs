@@ -9,7 +9,7 @@ use controller::metrics::collector::{CatalogueSource, ClusterMetrics};
 use controller::metrics::detail::MetricsDetail;
 use controller::metrics::table;
 use controller::state::index::Index;
-use controller::state::pod_decisions::PodDecisions;
+use controller::state::plans::pod_decisions::PodDecisions;
 use daemon::metric::{Metrics, Series};
 use jiff::{SignedDuration, Timestamp};
 use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Resources};

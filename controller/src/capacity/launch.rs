@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{NodeClaim, annotation, label};
+use api::{NodeClaim, annotation};
 use cloud::launch::{
     ClaimId, CreateFleetError, HeldInstance, LaunchChoice, LaunchFailure, LaunchRefusal, LaunchRequest, MAX_TARGET,
     Resume, SETTLE, Token,
@@ -386,16 +386,7 @@ impl Launcher {
         self.writer.run(outcome::metadata(&before, &parts, &self.profile(&before))).await?;
         let Some(labelled) = self.cluster.read(find) else { return Ok(()) };
         self.writer.run(outcome::launched(&labelled, &parts, self.cluster.now())).await?;
-        let (name, id, kind) = (claim.name.as_str(), instance.id.as_str(), instance.instance_type.as_str());
-        tracing::info!(
-            nodeclaim = name,
-            instance_id = id,
-            instance_type = kind,
-            zone = instance.zone.as_str(),
-            capacity_type = parts.labels.get(label::CAPACITY_TYPE).map(String::as_str),
-            price_per_hour = parts.price.map(|price| api::price::dollars(price.0)),
-            "launched nodeclaim"
-        );
+        self.cluster.log.record(outcome::launched_record(&before, instance, &parts, self.cluster.now()));
         Ok(())
     }
 

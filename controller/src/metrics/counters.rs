@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use api::objects::Node;
 use api::status::Conditioned;
+use api::timeline::{self, StartStage};
 use api::{DrainProgress, NodeClaim, annotation, condition, label};
 use daemon::metric::Metrics;
 use drain::Progress;
@@ -31,6 +32,13 @@ pub fn created(metrics: &Metrics, claim: &NodeClaim, reason: &str) {
     let labels =
         metrics::ByReasonNodePoolMinValuesRelaxed { reason, nodepool: claim.nodepool(), min_values_relaxed: relaxed };
     metrics.add(&metrics::CLAIMS_CREATED, labels, 1.0);
+}
+
+/// Measures the stages of the start of a node.
+pub fn node_started(metrics: &Metrics, stages: &[StartStage]) {
+    for (stage, seconds) in timeline::milestones(stages) {
+        metrics.observe(&metrics::START_STAGES, metrics::ByStage { stage }, seconds);
+    }
 }
 
 /// Counts the removal of a NodeClaim, with Karpenter's reason.

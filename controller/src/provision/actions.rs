@@ -5,13 +5,14 @@ mod pod_events;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::decisions::Decision;
 use api::objects::Node;
 use api::{NodeClaim, NodePool, RebalanceRisk, annotation, reason};
-use planner::{CommandCause, Destination, MicroDollars, Plan, PodVerdict, Purpose, Report};
+use planner::{CommandCause, Destination, Plan, PodVerdict, Purpose, Report};
 use serde_json::json;
 use snapshot::SnapshotResult;
 
-use super::{delays, problems};
+use super::{decision_records, delays, problems};
 use crate::provision::nodeclaims;
 use crate::reconcile::disruption;
 use crate::reconcile::disruption::DisruptionCommand;
@@ -30,20 +31,8 @@ pub struct PlannedClaim {
     pub pods: Vec<String>,
     /// Its pods by group, virtual pods included.
     pub groups: PodGroups,
-    /// Price per hour of the offering that the launch uses first.
-    pub price: MicroDollars,
-    /// Purpose of the launch.
-    pub purpose: Purpose,
-}
-
-/// Returns the reason of a NodeClaim in log lines.
-#[must_use]
-pub fn reason(purpose: Purpose) -> &'static str {
-    match purpose {
-        Purpose::Provision => "pending pods",
-        Purpose::Static => "static NodePool",
-        Purpose::Replacement => "replacement",
-    }
+    /// Record for the decision log.
+    pub record: Decision,
 }
 
 /// Consequences of a plan.
@@ -76,12 +65,11 @@ pub fn from_plan(index: &Index, built: &SnapshotResult, plan: &Plan, begin: &[us
     let names: BTreeMap<usize, String> = claims.iter().map(|(position, claim)| (*position, name(claim))).collect();
     let mut outcome = PlanActions { orders: orders(built, plan, begin, &mut claims, &names), ..PlanActions::default() };
     claims.retain(|position, _| plan.launches[*position].purpose != Purpose::Replacement);
-    let planned = |(position, claim)| PlannedClaim {
+    let planned = |(position, claim): (usize, NodeClaim)| PlannedClaim {
+        record: decision_records::created(built, &plan.launches[position], &claim),
         claim,
         pods: pods(built, plan, position),
         groups: delays::groups(index, built, &plan.launches[position]),
-        price: plan.launches[position].price,
-        purpose: plan.launches[position].purpose,
     };
     outcome.launches = claims.into_iter().map(planned).collect();
     for nomination in &plan.nominations {
@@ -138,14 +126,18 @@ fn orders(
             Destination::Node(name) => Some((it.uid.clone(), name.clone())),
             Destination::Launch(launch) => Some((it.uid.clone(), names.get(launch)?.clone())),
         };
+        let claims_of = |launch: &usize| Some((&plan.launches[*launch], claims.remove(launch)?));
+        let replacements: Vec<(&planner::Launch, NodeClaim)> =
+            planned.replacements.iter().map(claims_of).collect::<Option<_>>()?;
         Some(DisruptionCommand {
+            records: decision_records::command(built, planned, &replacements),
             reason: planned.reason,
             claims: planned.nodes.iter().map(|leaver| leaver.claim.clone()).collect(),
             unhealthy: match &planned.why {
                 CommandCause::Unhealthy { condition } => Some(condition.clone()),
                 _ => None,
             },
-            replacements: planned.replacements.iter().map(|launch| claims.remove(launch)).collect::<Option<_>>()?,
+            replacements: replacements.into_iter().map(|(_, claim)| claim).collect(),
             places: real.filter_map(place).collect(),
         })
     };

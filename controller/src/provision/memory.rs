@@ -13,7 +13,7 @@ use super::actions;
 use crate::fixture::{at, condition, pool};
 use crate::metrics;
 use crate::state::index::Index;
-use crate::state::pod_decisions::PodDecisions;
+use crate::state::plans::pod_decisions::PodDecisions;
 
 /// Pods of the test, twenty of each shape.
 const PODS: u32 = 10_000;

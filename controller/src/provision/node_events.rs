@@ -15,8 +15,8 @@ use crate::metrics::gauge_set::{GaugeSet, Sample};
 use crate::reconcile::disruption::{named, said_of};
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
+use crate::state::plans::pod_decisions::by_zone;
 use crate::state::plans::progress::PROVISIONER;
-use crate::state::pod_decisions::by_zone;
 use crate::write::events::{Event, ObjectReference};
 
 /// Reasons that budgets may name.
@@ -50,7 +50,7 @@ pub fn notes(index: &Index, plan: &Plan, ripe: &ValidatedCommands) -> Vec<Event>
 }
 
 /// Returns reason and message of a verdict. Only stable verdicts have an event: a node inside `consolidateAfter` has none.
-fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static str, String)> {
+pub(super) fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static str, String)> {
     let sentence = || format!("This node {verdict}");
     match verdict {
         NodeVerdict::DoNotDisrupt

@@ -92,6 +92,8 @@ pub enum CommandEnd {
         kind: CommandKind,
         /// Reason of the rollback.
         why: String,
+        /// NodeClaims that stay.
+        claims: Vec<Arc<NodeClaim>>,
         /// Number of replacements that were not initialized.
         unready: usize,
         /// Replacements that were not initialized in time; empty after any other cause.
@@ -270,7 +272,8 @@ fn roll_back(
     let ready = |claim: &Arc<NodeClaim>| claim.is_true(condition::INITIALIZED);
     let unready = view.replacements.iter().filter(|(_, found)| !found.as_ref().is_some_and(ready));
     let late = unready.clone().filter(|_| is_late).filter_map(|(_, found)| found.clone()).collect();
-    let end = CommandEnd::RolledBack { kind, why, unready: unready.count(), late };
+    let claims = staying.iter().map(|leaver| Arc::clone(&leaver.claim)).collect();
+    let end = CommandEnd::RolledBack { kind, why, claims, unready: unready.count(), late };
     CommandDecision { steps, end: Some(end), after: None }
 }
 

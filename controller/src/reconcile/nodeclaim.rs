@@ -17,6 +17,7 @@ mod view;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::decisions::{Decision, DecisionKind};
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
 use api::{NodeClaim, NodePool, RebalanceRisk, annotation, condition, finalizer, label, reason};
@@ -27,6 +28,7 @@ use serde_json::json;
 
 pub use consolidatable::quiet_time;
 pub use gates::{GateLimit, startup_failure};
+pub use initialization::record as initialized_record;
 pub use registration::partition::is_awaited as awaits_partition;
 pub use replacement::{ReplacementResult, ReplacementView};
 pub use view::view;
@@ -370,6 +372,13 @@ fn give_up_interrupted(view: &NodeClaimView, interruption: &Interruption) -> Nod
         (Some(_), None) => format!("instance terminates ({}); ignored its invalid deadline", interruption.reason),
         (None, _) => format!("instance terminates ({})", interruption.reason),
     };
+    steps.push(Operation::Record(Box::new(Decision {
+        message: message.clone(),
+        nodepools: [claim.nodepool()].into_iter().collect(),
+        nodeclaims: claim.metadata.name.iter().cloned().collect(),
+        nodes: view.nodes.iter().map(|node| node.name()).collect(),
+        ..Decision::new(view.now, DecisionKind::Interrupted, kind.event())
+    })));
     steps.push(Operation::Note(Event::warning(
         ObjectReference::to(claim.as_ref()),
         reason::TERMINATING_ON_INTERRUPTION,

@@ -11,10 +11,11 @@ use crate::provision::batcher::PlanTrigger;
 use crate::reconcile::queue::Queue;
 use crate::reconcile::work::{Triggers, WorkItem};
 use crate::state::attempts::stored::Attempts;
+use crate::state::decision_log::DecisionLog;
 use crate::state::index::Index;
 use crate::state::plans::evidence::EvidenceStore;
+use crate::state::plans::pod_decisions::PodDecisions;
 use crate::state::plans::progress::PlanProgress;
-use crate::state::pod_decisions::PodDecisions;
 use crate::state::view_ages::ViewAges;
 use crate::write::events::EventRecorder;
 
@@ -31,6 +32,8 @@ pub struct Cluster {
     pub evidence: EvidenceStore,
     /// Decisions of plans about pending pods.
     pub decisions: PodDecisions,
+    /// Records of decisions for `kerf log`.
+    pub log: DecisionLog,
     /// The running plan.
     pub progress: PlanProgress,
     /// Results of launches and replacements.
@@ -74,6 +77,7 @@ impl Cluster {
             view_ages,
             evidence: EvidenceStore::default(),
             decisions,
+            log: DecisionLog::default(),
             progress: PlanProgress::default(),
             attempts: Attempts::new(clock().as_nanosecond().to_string()),
             plan,

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::decisions::Decision;
 use api::objects::{Node, NodeReport, Pod};
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, label};
 use cloud::Cloud;
@@ -69,6 +70,8 @@ pub enum Operation {
     Profile(ProfileStep),
     /// Publishes an event.
     Note(Event),
+    /// Adds a record to the decision log.
+    Record(Box<Decision>),
 }
 
 /// Custom resource of Kerf, or a Node.
@@ -248,12 +251,7 @@ impl Writer {
             Operation::Patch(target, body) => self.patch(target, body, false).await,
             Operation::PatchStatus(target, body) => self.patch(target, body, true).await,
             Operation::Delete(target, uid) => self.delete(target, uid).await,
-            Operation::PatchPod(pod, body) => {
-                let (api, params) = (self.pods(&pod), PatchParams::default());
-                let patched = self.send(api.patch(&pod.name, &params, &Patch::Merge(&body))).await?;
-                self.remember(patched);
-                Ok(())
-            }
+            Operation::PatchPod(pod, body) => self.patch_one(self.pods(&pod), &pod.name, &body, false).await,
             Operation::ResizePod(pod, body) => {
                 let (params, patch) = (PatchParams::default(), Patch::Strategic(&body));
                 let api = self.pods(&pod);
@@ -273,6 +271,10 @@ impl Writer {
             Operation::Profile(step) => self.change_profile(step).await,
             Operation::Note(note) => {
                 self.cluster.notes.publish(note);
+                Ok(())
+            }
+            Operation::Record(decision) => {
+                self.cluster.log.record(*decision);
                 Ok(())
             }
         }
@@ -465,6 +467,7 @@ impl Operation {
             Self::DeleteLaunchTemplate(template) => info_span!("launch template", launch_template = template),
             Self::Profile(step) => info_span!("instance profile", profile = step.profile()),
             Self::Note(event) => event.object().span(),
+            Self::Record(_) => Span::none(),
         }
     }
 
@@ -486,6 +489,7 @@ impl Operation {
             Self::DeleteLaunchTemplate(_) => "delete_launch_template",
             Self::Profile(_) => "instance_profile",
             Self::Note(_) => "event",
+            Self::Record(_) => "decision",
         }
     }
 }

@@ -5,13 +5,13 @@
 
 pub mod capacity_split;
 pub mod crds;
-pub mod drain;
+pub mod decisions;
 pub mod endpoint;
 pub mod hash;
 mod names;
 pub mod objects;
+mod protocol;
 mod resources;
-pub mod risk;
 mod units;
 pub mod usage;
 pub mod validate;
@@ -20,6 +20,7 @@ pub use capacity_split::{InvalidSplit, RequestedSplit};
 pub use crds::crds;
 pub use drain::{DrainProgress, DrainRequest, DrainTaken};
 pub use names::{annotation, condition, finalizer, label, reason, similar};
+pub use protocol::{drain, risk, timeline};
 pub use resources::capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
 pub use resources::nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
 pub use resources::nodeclass::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};

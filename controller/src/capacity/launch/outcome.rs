@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use api::decisions::{Decision, DecisionKind, LaunchedInstance};
 use api::status::Conditioned;
-use api::{NodeClaim, annotation, condition, reason};
+use api::{NodeClaim, annotation, condition, label, reason};
 use cloud::launch::claim::ClaimParts;
 use cloud::launch::{LaunchChoice, LaunchFailure, LaunchRefusal};
 use cloud::{FleetAnswer, FleetRequest, Instance};
@@ -30,7 +31,7 @@ pub(super) fn instances(answer: &FleetAnswer, request: &FleetRequest, choice: &L
         zone: one.zone.clone(),
         subnet_id: one.subnet_id.clone(),
         image_id: one.image_id.clone(),
-        spot: one.lifecycle == api::label::CAPACITY_SPOT,
+        spot: one.lifecycle == label::CAPACITY_SPOT,
         capacity_reservation_preference: reservation(one).map(|_| "capacity-reservations-only".to_owned()),
         capacity_reservation_id: reservation(one),
         tags: request.tags.clone(),
@@ -92,6 +93,32 @@ pub(super) fn launched(claim: &NodeClaim, parts: &ClaimParts, now: Timestamp) ->
     write_status(claim, &changed)
 }
 
+/// Returns the record of a launched instance.
+pub(super) fn launched_record(claim: &NodeClaim, instance: &Instance, parts: &ClaimParts, now: Timestamp) -> Decision {
+    Decision {
+        nodepools: [claim.nodepool()].into_iter().collect(),
+        nodeclaims: claim.metadata.name.iter().cloned().collect(),
+        instance: Some(LaunchedInstance {
+            id: instance.id.clone(),
+            instance_type: instance.instance_type.clone(),
+            zone: instance.zone.clone(),
+            capacity_type: parts.labels.get(label::CAPACITY_TYPE).cloned().unwrap_or_default(),
+        }),
+        price_per_hour: parts.price.map(|price| price.0),
+        ..Decision::new(now, DecisionKind::Launched, "CreateFleet")
+    }
+}
+
+/// Returns the operation that records a launch without an instance.
+fn record_failure(claim: &NodeClaim, reason: &str, message: &str, now: Timestamp) -> Operation {
+    Operation::Record(Box::new(Decision {
+        message: message.to_owned(),
+        nodepools: [claim.nodepool()].into_iter().collect(),
+        nodeclaims: claim.metadata.name.iter().cloned().collect(),
+        ..Decision::new(now, DecisionKind::LaunchFailed, reason)
+    }))
+}
+
 /// Returns the operations for a NodeClaim whose launch choice was refused.
 pub(super) fn refused(claim: &NodeClaim, refusal: &LaunchRefusal, now: Timestamp) -> Vec<Operation> {
     let message = daemon::error::chain(refusal);
@@ -111,6 +138,7 @@ pub(super) fn failed(claim: &NodeClaim, failure: &LaunchFailure, now: Timestamp)
             let note = Event::warning(ObjectReference::to(claim), reason::INSUFFICIENT_CAPACITY, message.clone());
             vec![
                 Operation::Note(note),
+                record_failure(claim, reason::INSUFFICIENT_CAPACITY, message, now),
                 Operation::Delete(target(claim), claim.metadata.uid.clone().unwrap_or_default()),
             ]
         }
@@ -121,8 +149,10 @@ pub(super) fn failed(claim: &NodeClaim, failure: &LaunchFailure, now: Timestamp)
             changed.set_unknown(condition::LAUNCHED, reason, &message, now);
             let note =
                 Event::warning(ObjectReference::to(claim), reason::LAUNCH_FAILED, format!("{reason}: {message}"));
+            let known = api::status::find(claim.conditions(), condition::LAUNCHED).map(|found| found.reason.as_str());
+            let record = (known != Some(reason)).then(|| record_failure(claim, reason, &message, now));
             // The event comes first: the status patch may conflict with another change, and the reason must not be lost.
-            vec![Operation::Note(note), write_status(claim, &changed)]
+            std::iter::once(Operation::Note(note)).chain(record).chain([write_status(claim, &changed)]).collect()
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::metrics::detail::MetricsDetail;
 use crate::metrics::gauge_set::Sample;
 use crate::metrics::{self, ByNameNamespace};
 use crate::state::index::Index;
-use crate::state::pod_decisions::PodDecisions;
+use crate::state::plans::pod_decisions::PodDecisions;
 
 /// Adds the pod itself, because a node has a limit of pods.
 fn with_itself(mut asked: Amounts) -> Amounts {

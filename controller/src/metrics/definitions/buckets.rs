@@ -10,8 +10,11 @@ pub(super) const DURATIONS: &[f64] = &[
 /// Durations with fewer buckets, for metrics with many series.
 pub(super) const STEPS: &[f64] = &[0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0];
 
+/// Stages of the start of a node.
+pub(super) const STAGES: &[f64] = &[1.0, 5.0, 15.0, 60.0, 300.0];
+
 /// Durations of a termination.
-pub(super) const ENDINGS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0];
+pub(super) const ENDINGS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
 /// Karpenter's buckets for metrics of objects with conditions.
 pub(super) const OBJECTS: &[f64] =

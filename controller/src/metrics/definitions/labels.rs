@@ -47,6 +47,7 @@ labels! {
     ByReasonOutcome { reason, outcome }
     ByResourceType { resource_type }
     ByResourceTypeNodePool { resource_type, nodepool }
+    ByStage { stage }
     ByState { state }
     ByStepOutcome { step, outcome }
     ByTask { task }

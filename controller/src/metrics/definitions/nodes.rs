@@ -3,9 +3,9 @@
 use daemon::metric::{Counter, Gauge, Histogram};
 use daemon::metrics;
 
-use super::buckets::{ENDS, LIFETIMES};
+use super::buckets::{ENDS, LIFETIMES, STAGES};
 use super::labels::{
-    ByCode, ByNodePool, ByNodePoolConditionReason, ByNodePoolGate, ByNodePoolOutcome, ByNodePoolZone, ByReason,
+    ByCode, ByNodePool, ByNodePoolConditionReason, ByNodePoolGate, ByNodePoolOutcome, ByNodePoolZone, ByReason, ByStage,
 };
 
 metrics! {
@@ -13,6 +13,12 @@ metrics! {
     NODES_CREATED: Counter<ByNodePoolZone> = (
         "karpenter_nodes_created_total",
         "Nodes that registered, by pool and zone"
+    );
+    START_STAGES: Histogram<ByStage> = (
+        "kerf_nodes_start_stage_duration_seconds",
+        "Seconds of the stages of a node's start, each since the one before it, from the creation of the NodeClaim: \
+         launched, agent-started, kubelet-up, registered, initialized",
+        STAGES
     );
     NODES_TERMINATED: Counter<ByNodePoolZone> = (
         "karpenter_nodes_terminated_total",

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use api::decisions::{Decision, DecisionKind};
 use api::{NodeClaim, reason};
 use daemon::metric::Metrics;
 use futures::future::try_join_all;
@@ -71,6 +72,7 @@ impl Disruptor {
                 "disrupting nodeclaim"
             );
         }
+        order.records.iter().cloned().for_each(|record| self.cluster.log.record(record));
         counters::move_begun(&self.metrics, &kind, &claims, &order.replacements);
         if !kind.replaces && !self.finish(order, &kind, &claims).await? {
             return Ok(());
@@ -94,12 +96,12 @@ impl Disruptor {
         match self.cluster.read(|index| finish(index, order, &live, self.cluster.now())) {
             Ok(steps) => {
                 self.writer.run_all(steps).await?;
-                counters::move_done(&self.metrics, kind, claims);
+                self.completed(kind, claims);
                 Ok(true)
             }
             Err(why) => {
                 self.report_newcomer(claims, &why);
-                self.rolled_back(&order.claims.join(","), kind, &why, 0);
+                self.rolled_back(&order.claims.join(","), kind, claims, &why);
                 Ok(false)
             }
         }
@@ -146,10 +148,11 @@ impl Disruptor {
         }
         self.writer.run_all(decision.steps).await?;
         match &decision.end {
-            Some(CommandEnd::Done { kind, claims }) => counters::move_done(&self.metrics, kind, claims),
-            Some(CommandEnd::RolledBack { kind, why, unready, late }) => {
+            Some(CommandEnd::Done { kind, claims }) => self.completed(kind, claims),
+            Some(CommandEnd::RolledBack { kind, why, claims, unready, late }) => {
                 self.record_late(late, why);
-                self.rolled_back(id, kind, why, *unready);
+                counters::move_rolled_back(&self.metrics, kind, *unready);
+                self.rolled_back(id, kind, claims, why);
             }
             None => {}
         }
@@ -183,10 +186,30 @@ impl Disruptor {
         }
     }
 
-    fn rolled_back(&self, id: &str, kind: &CommandKind, why: &str, unready: usize) {
+    fn completed(&self, kind: &CommandKind, claims: &[Arc<NodeClaim>]) {
+        counters::move_done(&self.metrics, kind, claims);
+        self.record(DecisionKind::Disrupted, kind, claims, "");
+    }
+
+    fn rolled_back(&self, id: &str, kind: &CommandKind, claims: &[Arc<NodeClaim>], why: &str) {
         tracing::warn!(replacements = id, reason = kind.reason.as_str(), cause = why, "disruption rolled back");
-        counters::move_rolled_back(&self.metrics, kind, unready);
+        self.record(DecisionKind::RolledBack, kind, claims, why);
         self.cluster.ask_for_plan(format!("move/{id}"));
+    }
+
+    /// Records the end of a command.
+    fn record(&self, end: DecisionKind, kind: &CommandKind, claims: &[Arc<NodeClaim>], why: &str) {
+        let pools: BTreeSet<&str> = claims.iter().map(|claim| claim.nodepool()).collect();
+        let node = |claim: &Arc<NodeClaim>| {
+            self.cluster.read(|index| index.node_of_claim(claim).map(|node| node.name().to_owned()))
+        };
+        self.cluster.log.record(Decision {
+            message: why.to_owned(),
+            nodepools: pools.into_iter().collect(),
+            nodeclaims: claims.iter().filter_map(|claim| claim.metadata.name.clone()).collect(),
+            nodes: claims.iter().filter_map(node).collect(),
+            ..Decision::new(self.cluster.now(), end, kind.reason.as_str())
+        });
     }
 
     fn beginning(&self) -> parking_lot::MutexGuard<'_, BTreeSet<String>> {

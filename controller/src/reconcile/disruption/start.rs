@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use api::decisions::Decision;
 use api::objects::Node;
 use api::{NodeClaim, annotation};
 use jiff::Timestamp;
@@ -29,6 +30,8 @@ pub struct DisruptionCommand {
     pub replacements: Vec<NodeClaim>,
     /// Planned nodes for the pods: UID of a pod, and name of a Node or of a replacement.
     pub places: Vec<(String, String)>,
+    /// Records for the decision log: of the command, then of each replacement.
+    pub records: Vec<Decision>,
 }
 
 impl DisruptionCommand {

@@ -150,6 +150,7 @@ fn replacement(name: &str) -> NodeClaim {
 
 fn order() -> DisruptionCommand {
     DisruptionCommand {
+        records: Vec::new(),
         reason: CommandReason::Underutilized,
         claims: vec!["old-1".to_owned(), "old-2".to_owned()],
         unhealthy: None,

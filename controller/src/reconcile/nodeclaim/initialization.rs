@@ -4,6 +4,7 @@
 //! Kerf owns one startup taint, `kerf.sh/agent-not-ready`. Kerf removes it once, when the agent reports the node as ready, and
 //! never adds it again. All other taints belong to their owners.
 
+use api::decisions::{Decision, DecisionKind};
 use api::objects::Node;
 use api::status::Conditioned;
 use api::{NodeClaim, condition, label, reason, taint};
@@ -35,6 +36,21 @@ pub(super) fn initialize(view: &NodeClaimView, claim: &mut NodeClaim, decision: 
             claim.set_true(condition::INITIALIZED, view.now);
             decision.initialized = true;
         }
+    }
+}
+
+/// Returns the record of an initialized node, with the stages of its start.
+#[must_use]
+pub fn record(view: &NodeClaimView) -> Decision {
+    let mut claim = view.claim.as_ref().clone();
+    claim.set_true(condition::INITIALIZED, view.now);
+    let node = view.nodes.first();
+    Decision {
+        nodepools: [claim.nodepool()].into_iter().collect(),
+        nodeclaims: claim.metadata.name.iter().cloned().collect(),
+        nodes: node.iter().map(|node| node.name()).collect(),
+        stages: api::timeline::stages(&claim, node.map(AsRef::as_ref)),
+        ..Decision::new(view.now, DecisionKind::Initialized, condition::INITIALIZED)
     }
 }
 

@@ -377,8 +377,8 @@ fn decide_deletes_the_claim_when_the_agent_reports_a_notice() {
         })
     };
     let decision = decide(&claim_view(&registered("True"), &[noticed(reason::SPOT_INTERRUPTION)], 60));
-    let gone = ["event TerminatingOnInterruption", "delete claim default-1 (claim-uid)"];
-    assert_eq!(words(&decision.steps), ["patch claim default-1", gone[0], gone[1]]);
+    let gone = ["record interrupted", "event TerminatingOnInterruption", "delete claim default-1 (claim-uid)"];
+    assert_eq!(words(&decision.steps), ["patch claim default-1", gone[0], gone[1], gone[2]]);
     let annotations = &body(&decision.steps)["metadata"]["annotations"];
     assert_eq!(annotations["karpenter.sh/nodeclaim-termination-timestamp"], deadline);
     assert_eq!(decision.disrupted, Some("spot_interrupted"));
@@ -413,7 +413,14 @@ fn decide_deletes_the_claim_when_the_controller_has_a_notice() {
     let reported = ["event SpotInterrupted", "event SpotInterrupted", "event TerminatingOnInterruption"];
     assert_eq!(
         words(&spot.steps),
-        ["patch claim default-1", reported[0], reported[1], reported[2], "delete claim default-1 (claim-uid)"],
+        [
+            "patch claim default-1",
+            reported[0],
+            reported[1],
+            "record interrupted",
+            reported[2],
+            "delete claim default-1 (claim-uid)"
+        ],
         "on claim and node"
     );
     assert_eq!(spot.disrupted, Some("spot_interrupted"));

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use api::decisions::{Decision, DecisionKind};
 use api::status::Conditioned;
 use api::{Condition, NodeClaim, condition, reason};
 
@@ -25,18 +26,26 @@ pub(super) fn give_up(view: &NodeClaimView, claim: &NodeClaim, decision: &mut No
         (condition::LAUNCHED, LAUNCH_TIMEOUT, "launch_timeout"),
         (condition::REGISTERED, REGISTRATION_TIMEOUT, "registration_timeout"),
     ];
-    for (type_, timeout, reason) in clocks.into_iter().skip(usize::from(view.awaits_adoption)) {
+    let is_launched = |type_: &str| view.awaits_adoption && type_ == condition::LAUNCHED;
+    for (type_, timeout, metric_reason) in clocks.into_iter().filter(|(type_, ..)| !is_launched(type_)) {
         let Some(found) = api::status::find(claim.conditions(), type_).filter(|found| !found.is_true()) else {
             continue;
         };
         let left = time_left(found.last_transition_time.0, timeout, view.now);
         if left.is_zero() {
             let message = format!("timed out after {} minutes: {}", timeout.as_secs() / 60, cause(view, found));
+            let record = Decision {
+                message: message.clone(),
+                nodepools: [claim.nodepool()].into_iter().collect(),
+                nodeclaims: claim.metadata.name.iter().cloned().collect(),
+                ..Decision::new(view.now, DecisionKind::LaunchFailed, reason::LAUNCH_FAILED)
+            };
             decision.steps = vec![
                 Operation::Note(Event::warning(ObjectReference::to(claim), reason::LAUNCH_FAILED, message)),
+                Operation::Record(Box::new(record)),
                 delete(claim),
             ];
-            decision.disrupted = Some(reason);
+            decision.disrupted = Some(metric_reason);
             decision.registration = Some(failure(view, claim, found));
             return true;
         }
