@@ -71,6 +71,11 @@ pub(crate) fn settings(objects: &[&Value]) -> Result<Option<Settings>, String> {
     settings.map(Some).map_err(|error| format!("Deployment of the controller: {error}"))
 }
 
+/// Returns the namespace of the controller's Deployment; `None` without one.
+pub(crate) fn namespace<'a>(objects: &[&'a Value]) -> Option<&'a str> {
+    programs::namespace(objects)
+}
+
 /// Returns the findings for the objects of a cluster at a time, and for the policies of the controller's role. Lists are
 /// flattened; the order of objects does not matter.
 ///

@@ -1,5 +1,6 @@
 //! Flags and environment variables as they are written; `settings` converts them into values.
 
+mod history;
 mod selector;
 mod settings;
 
@@ -14,6 +15,7 @@ use jiff::Timestamp;
 use crate::catalogue::MarketSources;
 use crate::plan::top::SortKey;
 
+pub use history::{History, HistoryFormat, Log, Report};
 pub use selector::Selector;
 pub use settings::{Settings, Sizes};
 
@@ -31,10 +33,14 @@ pub struct Command {
 pub enum Verb {
     /// Shows the nodes that the pods of these manifests need
     Plan(Plan),
-    /// Explains the decisions for one pod or node
+    /// Explains the decisions for one pod or node, or the cost of the cluster
     Why(Why),
     /// Shows nodes with requests, usage, cost and pods, and why each stays or goes
     Top(Top),
+    /// Lists the decisions of the controller: launches, disruption, refusals
+    Log(Log),
+    /// Sums the cost, savings, interruptions and waits of a period
+    Report(Report),
     /// Lists instance types: labels, allocatable resources, offerings with prices
     Types(Types),
     /// Prints the user data of an instance, as the controller would send it
@@ -81,6 +87,8 @@ pub enum ExplainedObject {
     NodeClaim(ExplainedNode),
     /// Explains why a pod does not go to a new node of a NodePool
     Not(ExplainedPool),
+    /// Explains the cost of the cluster: by NodePool and workload, and why nodes stay
+    Cost(Subject),
 }
 
 /// Arguments of `kerf why not`.

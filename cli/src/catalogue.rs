@@ -6,6 +6,7 @@ mod custom;
 mod embedded;
 mod measured;
 pub mod prices;
+mod published;
 mod spot;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +27,7 @@ use crate::input::Objects;
 
 pub use custom::{Custom, read as read_custom};
 pub(crate) use embedded::EmbeddedCatalogue;
+pub(crate) use published::{PublishedMarket, read as read_published};
 pub(crate) use spot::estimate_warning;
 pub use spot::{SPOT_PER_MILLE, read as read_spot};
 
@@ -46,6 +48,13 @@ pub struct MarketSources {
     pub prices: Option<PathBuf>,
 }
 
+impl MarketSources {
+    /// Reports whether the user named no source.
+    fn is_default(&self) -> bool {
+        !self.account && self.spot_prices.is_none() && self.prices.is_none()
+    }
+}
+
 /// Sources of the catalogue.
 #[derive(Clone, Debug, Default)]
 pub struct CatalogueOptions {
@@ -59,6 +68,8 @@ pub struct CatalogueOptions {
     pub settings: cloud::Settings,
     /// `true` if reserved capacity is included.
     pub reserved: bool,
+    /// Catalogues of the cluster's controller.
+    pub published: Option<PublishedMarket>,
 }
 
 /// Catalogues by node class, with warnings.
@@ -79,9 +90,10 @@ pub struct CatalogueSet {
 /// # Errors
 /// Returns an error if a file cannot be read, or if the region is unknown.
 pub fn build(objects: &Objects, options: &CatalogueOptions, now: Timestamp) -> Result<CatalogueSet, Failure> {
-    let mut set = match &options.file {
-        Some(path) => from_file(objects, custom::read(path)?, path),
-        None => from_embedded(objects, options, now)?,
+    let mut set = match (&options.file, &options.published) {
+        (Some(path), _) => from_file(objects, custom::read(path)?, path),
+        (None, Some(market)) if options.market.is_default() => from_controller(objects, market),
+        (None, _) => from_embedded(objects, options, now)?,
     };
     if !options.reserved {
         for catalogue in set.catalogues.values_mut() {
@@ -136,6 +148,23 @@ fn from_file(objects: &Objects, custom: Custom, path: &std::path::Path) -> Catal
         set.catalogues.insert(reference.name.clone(), Arc::new(catalogue));
     }
     set.sources.push(format!("{} instance types from {}", types.len(), path.display()));
+    set
+}
+
+/// Uses the catalogues of the controller.
+fn from_controller(objects: &Objects, market: &PublishedMarket) -> CatalogueSet {
+    let mut set = CatalogueSet::default();
+    for reference in referenced_classes(objects) {
+        let refusal = class(objects, &reference.name).and_then(unready);
+        match market.catalogues.get(&reference.name).filter(|_| refusal.is_none()) {
+            Some(catalogue) => drop(set.catalogues.insert(reference.name.clone(), Arc::clone(catalogue))),
+            None => set.warnings.push(refusal.unwrap_or_else(|| {
+                format!("the controller knows no instance types of EC2NodeClass {}: see its conditions", reference.name)
+            })),
+        }
+    }
+    set.sources
+        .push(format!("instance types, prices and unavailable offerings of the controller, of {}", market.written));
     set
 }
 

@@ -21,7 +21,8 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use crate::input::{self, File, InputError, InputErrors};
-use crate::{plan, userdata};
+use crate::instance::userdata;
+use crate::plan;
 use class::ClassVersion;
 use class_defaults::ClassDefaults;
 use document::{Document, SourceText};

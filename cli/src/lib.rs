@@ -8,7 +8,9 @@ mod args;
 pub mod catalogue;
 pub mod convert;
 pub mod failure;
+mod history;
 pub mod input;
+mod instance;
 #[cfg(feature = "live")]
 mod live;
 #[cfg(not(feature = "live"))]
@@ -17,7 +19,5 @@ mod live;
 mod output;
 pub mod plan;
 mod run;
-mod types;
-mod userdata;
 
 pub use run::run;

@@ -5,9 +5,11 @@ mod kinds;
 
 use api::endpoint;
 use http::Request;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::config::KubeConfigOptions;
-use kube::{Client, Config};
+use kube::{Api, Client, Config};
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
 use crate::args::LiveCluster;
 use crate::failure::{Failure, chain};
@@ -33,10 +35,38 @@ pub enum LiveKinds {
 /// # Errors
 /// Returns an error if there is no cluster, if it does not respond, or if a list is forbidden; the message contains the fix.
 pub fn read(kinds: LiveKinds, cluster: &LiveCluster) -> Result<Vec<Value>, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::internal)?;
+    runtime()?.block_on(all(kinds, cluster))
+}
+
+fn runtime() -> Result<Runtime, Failure> {
     // Another part of the program may have installed the same provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    runtime.block_on(all(kinds, cluster))
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::internal)
+}
+
+/// Reads these ConfigMaps, without those that do not exist.
+///
+/// # Errors
+/// Returns the same errors as [`read`].
+pub fn config_maps(cluster: &LiveCluster, namespace: &str, names: &[String]) -> Result<Vec<Value>, Failure> {
+    runtime()?.block_on(async {
+        let api: Api<ConfigMap> = Api::namespaced(client(cluster).await?, namespace);
+        let mut found = Vec::new();
+        for name in names {
+            let map = api.get_opt(name).await.map_err(|error| unreadable_map(namespace, name, &error))?;
+            found.extend(map.map(serde_json::to_value).transpose().map_err(Failure::internal)?);
+        }
+        Ok(found)
+    })
+}
+
+/// Returns the error for a ConfigMap, with the missing right if there is one.
+fn unreadable_map(namespace: &str, name: &str, error: &kube::Error) -> Failure {
+    if is_forbidden(error) {
+        let right = format!("verb get on resource configmaps in namespace {namespace}");
+        return Failure::usage(format!("ConfigMap {name}: forbidden; you need {right}"));
+    }
+    Failure::unavailable(format!("ConfigMap {name}: {}; check the kubeconfig", chain(error)))
 }
 
 /// Reads the objects that users write, as YAML documents.

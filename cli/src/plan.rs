@@ -21,7 +21,7 @@ use snapshot::{Ignored, Input, Problem, SnapshotResult, UsageError};
 use crate::catalogue::{self, CatalogueOptions, CatalogueSet};
 use crate::failure::Failure;
 use crate::input::{Manifests, Objects};
-use crate::userdata;
+use crate::instance::userdata;
 use workload::Expansion;
 
 /// Inputs of a plan besides the objects.

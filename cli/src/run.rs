@@ -7,21 +7,26 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use api::EC2NodeClass;
+use api::decisions::storage;
 use clap::{CommandFactory, Parser};
 use clap_complete::Shell;
 use jiff::Timestamp;
+use serde_json::Value;
 
 use crate::adopt::RolePolicies;
-use crate::args::{Adopt, Command, Convert, ExplainedObject, Format, Origin, Settings, Subject, Top, Verb};
-use crate::catalogue::{CatalogueOptions, prices};
+use crate::args::{
+    Adopt, Command, Convert, ExplainedObject, Format, LiveCluster, Origin, Settings, Subject, Top, Verb,
+};
+use crate::catalogue::{self, CatalogueOptions, PublishedMarket, prices};
 use crate::convert::NodeIdentity;
 use crate::failure::{Failure, PLACED, UNPLACED, UNREADABLE};
+use crate::instance::{types, userdata};
 use crate::live::{self, LiveKinds};
 use crate::output::counted;
 use crate::plan::report::PlanReport;
 use crate::plan::top::{self, TopOptions};
 use crate::plan::{self, Conditions, PlanAnswer, explain, table};
-use crate::{adopt, convert, input, types, userdata};
+use crate::{adopt, convert, history, input};
 
 /// Maximum number of notes that are printed.
 const NOTES: usize = 20;
@@ -68,6 +73,14 @@ fn execute(verb: Verb) -> Result<u8, Failure> {
         }
         Verb::Top(top) => {
             show_nodes(top)?;
+            Ok(PLACED)
+        }
+        Verb::Log(args) => {
+            print(&history::log(&args, &mut io::stdin().lock(), Timestamp::now(), colours())?)?;
+            Ok(PLACED)
+        }
+        Verb::Report(args) => {
+            print(&history::report(&args, &mut io::stdin().lock(), Timestamp::now(), colours())?)?;
             Ok(PLACED)
         }
         Verb::Types(args) => {
@@ -151,12 +164,13 @@ fn exit_code(report: &PlanReport) -> u8 {
     if report.unschedulable.is_empty() { PLACED } else { UNPLACED }
 }
 
-/// Returns the explanation of one object with the exit code.
+/// Returns the explanation of one object, or of the cost, with the exit code.
 fn explained(object: &ExplainedObject) -> Result<(String, u8), Failure> {
     match object {
         ExplainedObject::Pod(pod) => explain::pod(&answer(&pod.subject)?, &pod.name, colours()),
         ExplainedObject::Node(node) => explain::node(&answer(&node.subject)?, &node.name, colours()),
         ExplainedObject::Not(pool) => explain::why_not(&answer(&pool.subject)?, &pool.name, &pool.pod, colours()),
+        ExplainedObject::Cost(subject) => Ok((explain::cost_of_cluster(&answer(subject)?, colours()), PLACED)),
         ExplainedObject::NodeClaim(claim) => explain::node_claim(&answer(&claim.subject)?, &claim.name, colours()),
     }
 }
@@ -193,12 +207,31 @@ fn answer_from_files(subject: &Subject) -> Result<PlanAnswer, Failure> {
 /// Reads the objects from the cluster. Settings that are not given are those of the controller's Deployment.
 fn answer_live(subject: &Subject) -> Result<PlanAnswer, Failure> {
     let objects = live::read(LiveKinds::Plan, &subject.cluster)?;
-    let settings = adopt::settings(&objects.iter().collect::<Vec<_>>()).map_err(Failure::usage)?;
+    let all: Vec<_> = objects.iter().collect();
+    let settings = adopt::settings(&all).map_err(Failure::usage)?;
+    let (published, unpublished) = published_market(&all, &subject.cluster)?;
     let without_controller = settings.is_none().then(|| NO_CONTROLLER.to_owned());
     let settings = subject.settings.clone().or(settings.unwrap_or_default());
     let mut manifests = input::read_values("cluster", objects)?;
-    manifests.warnings.extend(settings.warnings().into_iter().chain(without_controller));
-    plan::answer(manifests, &Conditions { live: true, ..conditions(subject, &settings) })
+    manifests.warnings.extend(settings.warnings().into_iter().chain(without_controller).chain(unpublished));
+    let conditions = conditions(subject, &settings);
+    let catalogue = CatalogueOptions { published, ..conditions.catalogue };
+    plan::answer(manifests, &Conditions { live: true, catalogue, ..conditions })
+}
+
+/// Reads the market that the controller publishes. Without the right to read it, the answer has a warning.
+fn published_market(
+    objects: &[&Value],
+    cluster: &LiveCluster,
+) -> Result<(Option<PublishedMarket>, Option<String>), Failure> {
+    let Some(namespace) = adopt::namespace(objects) else { return Ok((None, None)) };
+    match live::config_maps(cluster, namespace, &[storage::MARKET.to_owned()]) {
+        Ok(maps) => Ok((maps.into_iter().next().map(catalogue::read_published).transpose()?, None)),
+        Err(failure) if failure.code() == UNREADABLE => {
+            Ok((None, Some(format!("without the controller's prices and unavailable offerings: {failure}"))))
+        }
+        Err(failure) => Err(failure),
+    }
 }
 
 /// Reads the one class in a file.

@@ -7,6 +7,8 @@ mod cluster;
 mod completions;
 mod convert;
 mod disruption;
+#[cfg(feature = "live")]
+mod history;
 mod how_to;
 #[cfg(feature = "live")]
 mod live;

@@ -1,6 +1,15 @@
 //! Commands with `--live`: the cluster of the kubeconfig in place of files.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
+use std::collections::BTreeMap;
+use std::io::Write as _;
+
+use api::decisions::storage::{CATALOGUES, WRITTEN};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::ConfigMap;
+use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering};
 use serde_json::{Value, json};
 
 use crate::cluster::{api_server, cluster_of, run};
@@ -90,6 +99,71 @@ fn plan_uses_the_settings_of_the_controller() {
     let (code, _, err) = gates("NodeOverlay=perhaps");
     assert_eq!(code, 2, "{err}");
     assert!(err.contains("Deployment of the controller: FEATURE_GATES: \"NodeOverlay=perhaps\" is not"), "{err}");
+}
+
+/// Path of the ConfigMap in which the controller publishes its view of the market.
+const MARKET: &str = "/api/v1/namespaces/kube-system/configmaps/kerf-market";
+
+/// Returns the ConfigMap of a controller that knows one instance type, at half a dollar per hour.
+fn market() -> Value {
+    let offering = Offering {
+        zone: "us-west-2a".to_owned(),
+        capacity_type: CapacityType::OnDemand,
+        price: MicroDollars(500_000),
+        premium: MicroDollars(0),
+        available: false,
+        labels: BTreeMap::new(),
+        reservation: None,
+    };
+    let kind = InstanceType { name: "m5.2xlarge".to_owned(), offerings: vec![offering], ..InstanceType::default() };
+    let catalogue = Catalogue { name: "default".to_owned(), types: vec![kind], ..Catalogue::default() };
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(json!({"default": catalogue}).to_string().as_bytes()).unwrap();
+    let map = ConfigMap {
+        data: Some([(WRITTEN.to_owned(), "2026-11-28T10:00:00Z".to_owned())].into()),
+        binary_data: Some([(CATALOGUES.to_owned(), ByteString(encoder.finish().unwrap()))].into()),
+        ..ConfigMap::default()
+    };
+    serde_json::to_value(map).unwrap()
+}
+
+#[test]
+fn plan_uses_the_prices_of_the_controller() {
+    let mut lists = cluster_of(CLUSTER);
+    let price = |lists: &Value, flags: &str| {
+        let (code, out, err) = answer(&format!("kerf plan --live -o json {flags}"), lists.clone());
+        assert_eq!(code, 0, "{err}");
+        let plan: Value = serde_json::from_str(&out).unwrap();
+        plan["removals"][0]["pricePerHour"].as_str().unwrap().to_owned()
+    };
+    let embedded = price(&lists, "");
+    lists[MARKET] = market();
+    assert_eq!(price(&lists, ""), "0.5");
+    assert_ne!(embedded, "0.5");
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("spot.json");
+    std::fs::write(&file, r#"{"SpotPriceHistory": [{"AvailabilityZone": "us-west-2a", "InstanceType": "m5.2xlarge", "ProductDescription": "Linux/UNIX", "SpotPrice": "0.1", "Timestamp": "2026-11-21T10:00:00Z"}]}"#).unwrap();
+    assert_eq!(price(&lists, &format!("--spot-prices {}", file.display())), embedded, "sources that the user names");
+    let (_, out, _) = answer("kerf why node full --live", lists);
+    assert!(out.contains("$0.500"), "{out}");
+}
+
+#[test]
+fn plan_warns_without_the_right_to_read_the_market() {
+    let mut lists = cluster_of(CLUSTER);
+    lists[MARKET] = json!("configmaps is forbidden");
+    let (code, out, err) = answer("kerf plan --live -o json", lists.clone());
+    assert_eq!(code, 0, "{out}{err}");
+    let warning = "without the controller's prices and unavailable offerings: ConfigMap kerf-market: forbidden; you need verb get \
+                   on resource configmaps in namespace kube-system";
+    assert!(out.contains(warning), "{out}");
+    lists[MARKET] = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kerf-market"}});
+    let (code, _, err) = answer("kerf plan --live", lists);
+    assert_eq!(code, 2);
+    assert!(
+        err.contains("ConfigMap kerf-market: binaryData.catalogues.json.gz is missing; it is of another version"),
+        "{err}"
+    );
 }
 
 #[test]

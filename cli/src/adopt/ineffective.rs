@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::report::Finding;
 use super::{cluster, named, text};
 use crate::input::{self, Objects};
-use crate::{plan, userdata};
+use crate::instance::userdata;
+use crate::plan;
 
 pub(super) fn findings(objects: &[&Value]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = objects.iter().flat_map(|object| of_object(object)).collect();

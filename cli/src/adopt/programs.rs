@@ -114,9 +114,20 @@ fn is_karpenter(container: &Value) -> bool {
 
 /// Returns the container of the controller of Karpenter or Kerf.
 pub(super) fn controller<'a>(objects: &[&'a Value]) -> Option<&'a Value> {
+    Some(deployment(objects)?.1)
+}
+
+/// Returns the namespace of the controller.
+pub(super) fn namespace<'a>(objects: &[&'a Value]) -> Option<&'a str> {
+    deployment(objects).map(|(deployment, _)| text(deployment, "/metadata/namespace"))
+}
+
+/// Returns the Deployment of the controller with its container.
+fn deployment<'a>(objects: &[&'a Value]) -> Option<(&'a Value, &'a Value)> {
     let deployments = objects.iter().copied().filter(|object| is_of(object, "apps", "Deployment"));
-    let is_controller = |one: &&Value| is_karpenter(one) || variable(one, "KARPENTER_SERVICE").is_some();
-    deployments.flat_map(containers).find(is_controller)
+    let is_controller = |one: &Value| is_karpenter(one) || variable(one, "KARPENTER_SERVICE").is_some();
+    let find = |deployment| Some((deployment, containers(deployment).find(|container| is_controller(container))?));
+    deployments.into_iter().find_map(find)
 }
 
 /// Returns a setting of the controller's Deployment.

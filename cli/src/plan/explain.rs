@@ -1,6 +1,7 @@
 //! Explanation for one pod: its constraints, its node or the reason why it has none, and the other pods on that node.
 
 mod constraints;
+mod fleet;
 mod node;
 mod pool;
 
@@ -16,6 +17,7 @@ const WIDTH: usize = 80;
 /// Maximum number of instance types that an explanation lists.
 const TYPES: usize = 8;
 
+pub use fleet::cost_of_cluster;
 pub use node::{node, node_claim};
 pub use pool::why_not;
 

@@ -194,7 +194,8 @@ pub(super) fn owners_of<'a>(answer: &PlanAnswer, pods: impl Iterator<Item = &'a 
     counted(pods.map(|pod| owner_of(answer, pod)))
 }
 
-fn owner_of(answer: &PlanAnswer, full_name: &str) -> String {
+/// Returns the workload of the pod with this `namespace/name`.
+pub(super) fn owner_of(answer: &PlanAnswer, full_name: &str) -> String {
     object(answer, full_name).map_or_else(|| format!("Pod {full_name}"), |pod| owner(answer, pod))
 }
 

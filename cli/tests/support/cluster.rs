@@ -13,7 +13,8 @@ use crate::page::here;
 /// Number of items on a page of a list.
 const PAGE: usize = 3;
 
-/// Starts an API server that returns lists of a cluster's kinds until the test ends, in pages, and 403 for kinds with a message.
+/// Starts an API server that returns lists of a cluster's kinds until the test ends, in pages, single objects, and 403 for paths
+/// with a message.
 /// Returns its address.
 pub fn api_server(objects: Value) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -41,6 +42,7 @@ fn serve(stream: TcpStream, objects: &Value) {
                 "403 Forbidden",
                 json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Forbidden", "message": reason, "code": 403}),
             ),
+            Some(object @ Value::Object(_)) => ("200 OK", object.clone()),
             Some(items) => ("200 OK", page(items, begin)),
             None => (
                 "404 Not Found",

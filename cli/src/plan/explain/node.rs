@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::quantity;
+use api::{quantity, timeline};
 use planner::{Node, NodeVerdict, Resources};
 
 use super::super::report::{CommandReport, PlanReport};
@@ -38,6 +38,7 @@ pub fn node_claim(answer: &PlanAnswer, name: &str, colours: bool) -> Result<(Str
 fn explained(answer: &PlanAnswer, node: &Arc<Node>, colours: bool) -> String {
     let mut explanation = Explanation::new(colours);
     explanation.title(&title(node));
+    start(&mut explanation, answer, node);
     figures(&mut explanation, answer, node);
     verdict(&mut explanation, answer, node);
     explanation.text()
@@ -48,6 +49,19 @@ fn title(node: &Node) -> String {
     let claim = claim.map(|claim| format!(", NodeClaim {claim}")).unwrap_or_default();
     let pool = node.pool.as_ref().map(|pool| format!(", NodePool {pool}")).unwrap_or_default();
     format!("Node {}{claim}{pool}", node.name)
+}
+
+/// Adds the stages of the node's start, if its NodeClaim is known.
+fn start(explanation: &mut Explanation, answer: &PlanAnswer, node: &Node) {
+    let objects = &answer.cluster.objects;
+    let claim = objects.claims.iter().find(|claim| claim.metadata.name == node.claim);
+    let machine = objects.nodes.iter().find(|known| known.name() == node.name);
+    let Some(claim) = claim else { return };
+    let stages = timeline::stages(claim, machine.map(AsRef::as_ref));
+    if stages.len() > 1 {
+        explanation.heading("START");
+        explanation.line(&timeline::line(&stages));
+    }
 }
 
 /// Adds the node's type and price, its pods by owner, and requested and used resources.

@@ -63,37 +63,38 @@ impl Paint {
 
     /// Returns the titles and the part of the current list around its selected line.
     fn list(&self, view: &View, area: Rect) -> Vec<Line<'static>> {
-        let (heading, rows) = rows(view, area.width.into());
         let begin = view.selected.saturating_sub(view.page.saturating_sub(1));
-        let shown = rows.into_iter().enumerate().skip(begin).take(view.page);
+        let (heading, rows) = rows(view, area.width.into(), begin);
         let selected = Style::default().add_modifier(Modifier::REVERSED);
         let line = |(position, text)| {
             if position == view.selected { Line::styled(text, selected) } else { Line::from(text) }
         };
-        std::iter::once(Line::styled(heading, self.accent())).chain(shown.map(line)).collect()
+        std::iter::once(Line::styled(heading, self.accent())).chain((begin..).zip(rows).map(line)).collect()
     }
 }
 
-/// Returns the titles and the lines of the current list.
-fn rows(view: &View, width: usize) -> (String, Vec<String>) {
-    let overview = view.overview();
+/// Returns the titles, and one page of the current list. Only these lines are formatted: a cluster may have thousands of nodes.
+fn rows(view: &View, width: usize, begin: usize) -> (String, Vec<String>) {
+    let (overview, page) = (view.overview(), view.page);
     match view.tab {
         Tab::Nodes => {
             let columns = Columns::within(width);
-            (columns.heading(), view.nodes().into_iter().map(|node| columns.row(node)).collect())
+            let nodes = view.nodes().into_iter().skip(begin).take(page);
+            (columns.heading(), nodes.map(|node| columns.row(node)).collect())
         }
         Tab::NodePools => {
             let pools = overview.pools.iter().filter(|pool| view.is_kept(&pool.name));
-            (pool_heading(), pools.map(pool_row).collect())
+            (pool_heading(), pools.skip(begin).take(page).map(pool_row).collect())
         }
         Tab::PendingPods => {
-            let pods = overview.pending.iter().filter(|(pod, _)| view.is_kept(pod));
+            let pods = overview.pending.iter().filter(|(pod, _)| view.is_kept(pod)).skip(begin).take(page);
             ("POD: REASON".to_owned(), pods.map(|(pod, why)| fit(&format!("{pod}: {why}"), width)).collect())
         }
         Tab::Commands => {
             let commands = overview.commands.iter().filter(|command| view.is_kept(&command.nodes.join(" ")));
             let line = |lines: Vec<String>| lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join("; ");
-            let text = commands.map(|command| fit(&line(command_lines(command)), width)).collect();
+            let text =
+                commands.skip(begin).take(page).map(|command| fit(&line(command_lines(command)), width)).collect();
             ("NODES: REASON, SAVINGS".to_owned(), text)
         }
     }

@@ -1,0 +1,4 @@
+//! Instances: the list of instance types, and the user data of an instance.
+
+pub mod types;
+pub mod userdata;
