@@ -137,7 +137,7 @@ impl RecordedVerdicts {
         }
         self.kept = present;
         let record = |((reason, message), nodes): ((&str, String), Vec<&str>)| {
-            let pool = |name: &&str| index.nodes.get(*name)?.label(api::label::NODEPOOL).map(str::to_owned);
+            let pool = |name: &&str| index.nodes.get(name)?.label(api::label::NODEPOOL).map(str::to_owned);
             let pools: BTreeSet<String> = nodes.iter().filter_map(pool).collect();
             Decision {
                 message,

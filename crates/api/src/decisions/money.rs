@@ -8,7 +8,6 @@ use crate::price;
 ///
 /// # Errors
 /// Returns the error of the serializer.
-#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
 pub fn serialize<S: Serializer>(micro: &Option<i64>, serializer: S) -> Result<S::Ok, S::Error> {
     match micro {
         Some(micro) => serializer.serialize_str(&price::dollars(*micro)),
