@@ -45,7 +45,7 @@ const ARROWS: &[(&str, &[&str], &[&str])] = &[
     ("aws", &["cloud"], &["kube", "kube-client", "controller"]),
     ("daemon", &[], &["kube*", "aws-*", "api", "planner"]),
     ("controller", &["api", "machine", "planner", "snapshot", "drain", "cloud", "aws", "daemon"], &["aws-lc-rs"]),
-    ("cli", &["api", "machine", "planner", "snapshot", "cloud"], &["aws-*", "kube", "kube-client"]),
+    ("cli", &["api", "machine", "planner", "snapshot", "cloud", "daemon"], &["aws-*", "kube", "kube-client"]),
     ("fuzz", &["agent", "cli", "daemon", "drain", "machine"], &["kube", "kube-client", "aws-*"]),
     ("day", &["api", "planner", "snapshot", "cloud", "controller", "daemon", "simulator"], &["aws-*"]),
     ("peers", &["api", "planner", "snapshot", "cloud", "cli", "day", "go-programs"], &["aws-*"]),

@@ -37,6 +37,8 @@ pub enum Verb {
     Why(Why),
     /// Shows nodes with requests, usage, cost and pods, and why each stays or goes
     Top(Top),
+    /// Serves a page with nodes, pods and decisions on the loopback address
+    Ui(Ui),
     /// Lists the decisions of the controller: launches, disruption, refusals
     Log(Log),
     /// Sums the cost, savings, interruptions and waits of a period
@@ -141,6 +143,23 @@ pub struct Top {
     /// Only nodes whose labels match, as in kubectl
     #[arg(short = 'l', long, value_name = "SELECTOR", default_value = "", value_parser = Selector::parse)]
     pub selector: Selector,
+    /// Seconds between two readings of the cluster, with --live
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    pub interval: u64,
+}
+
+/// Arguments of `kerf ui`.
+#[derive(Debug, Args)]
+pub struct Ui {
+    /// Input of the plan.
+    #[command(flatten)]
+    pub subject: Subject,
+    /// Port on the loopback address; 0 for any free one
+    #[arg(long, default_value_t = 8877)]
+    pub port: u16,
+    /// Namespace of the controller, for its decisions, with --live
+    #[arg(short, long, value_name = "NAME", default_value = "kube-system", requires = "live")]
+    pub namespace: String,
     /// Seconds between two readings of the cluster, with --live
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     pub interval: u64,

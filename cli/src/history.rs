@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde::de::DeserializeOwned;
 
-use crate::args::{History, HistoryFormat, Log, Report};
+use crate::args::{History, HistoryFormat, LiveCluster, Log, Report};
 use crate::failure::Failure;
 use crate::live;
 
@@ -53,6 +53,16 @@ pub fn report(args: &Report, stdin: &mut impl BufRead, now: Timestamp, colours: 
     }
 }
 
+/// Returns the decisions of the cluster's controller, in the order of their time.
+///
+/// # Errors
+/// Returns an error if the decision log cannot be read.
+pub fn decisions(cluster: &LiveCluster, namespace: &str) -> Result<Vec<Decision>, Failure> {
+    let mut decisions: Vec<Decision> = read_cluster(cluster, namespace, DECISIONS)?;
+    decisions.sort_by_key(|decision| decision.time);
+    Ok(decisions)
+}
+
 fn lines<T: serde::Serialize>(records: &[T]) -> Result<String, Failure> {
     let mut text = String::new();
     for record in records {
@@ -64,7 +74,7 @@ fn lines<T: serde::Serialize>(records: &[T]) -> Result<String, Failure> {
 
 fn read<T: DeserializeOwned>(source: &History, ring: Ring, stdin: &mut impl BufRead) -> Result<Vec<T>, Failure> {
     if source.paths.is_empty() {
-        return read_cluster(source, ring);
+        return read_cluster(&source.cluster, &source.namespace, ring);
     }
     let mut records = Vec::new();
     for path in &source.paths {
@@ -85,10 +95,9 @@ fn file(path: &PathBuf, stdin: &mut impl BufRead) -> Result<(String, String), Fa
 }
 
 /// Reads the segments from the oldest to the newest.
-fn read_cluster<T: DeserializeOwned>(source: &History, ring: Ring) -> Result<Vec<T>, Failure> {
-    let namespace = &source.namespace;
+fn read_cluster<T: DeserializeOwned>(cluster: &LiveCluster, namespace: &str, ring: Ring) -> Result<Vec<T>, Failure> {
     let mut segments = Vec::new();
-    for value in live::config_maps(&source.cluster, namespace, &ring.names().collect::<Vec<_>>())? {
+    for value in live::config_maps(cluster, namespace, &ring.names().collect::<Vec<_>>())? {
         let map: ConfigMap = serde_json::from_value(value).map_err(Failure::internal)?;
         segments.push(segment(&map)?);
     }

@@ -7,6 +7,7 @@ pub(crate) mod hints;
 pub mod report;
 pub(crate) mod table;
 pub(crate) mod top;
+pub(crate) mod ui;
 pub mod view;
 pub mod workload;
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::adopt::RolePolicies;
 use crate::args::{
-    Adopt, Command, Convert, ExplainedObject, Format, LiveCluster, Origin, Settings, Subject, Top, Verb,
+    Adopt, Command, Convert, ExplainedObject, Format, LiveCluster, Origin, Settings, Subject, Top, Ui, Verb,
 };
 use crate::catalogue::{self, CatalogueOptions, PublishedMarket, prices};
 use crate::convert::NodeIdentity;
@@ -25,6 +25,7 @@ use crate::live::{self, LiveKinds};
 use crate::output::counted;
 use crate::plan::report::PlanReport;
 use crate::plan::top::{self, TopOptions};
+use crate::plan::ui::{self, UiSources};
 use crate::plan::{self, Conditions, PlanAnswer, explain, table};
 use crate::{adopt, convert, history, input};
 
@@ -73,6 +74,10 @@ fn execute(verb: Verb) -> Result<u8, Failure> {
         }
         Verb::Top(top) => {
             show_nodes(top)?;
+            Ok(PLACED)
+        }
+        Verb::Ui(args) => {
+            serve_page(args)?;
             Ok(PLACED)
         }
         Verb::Log(args) => {
@@ -189,6 +194,18 @@ fn show_nodes(args: Top) -> Result<(), Failure> {
     }
     let subject = args.subject;
     top::show(&options, move || answer(&subject))
+}
+
+/// Serves the page until Ctrl-C.
+fn serve_page(args: Ui) -> Result<(), Failure> {
+    let Ui { subject, port, namespace, interval } = args;
+    let cluster = subject.cluster.clone();
+    let decisions = move || match cluster.live {
+        true => history::decisions(&cluster, &namespace),
+        false => Err(Failure::usage("files have no decisions")),
+    };
+    let interval = subject.cluster.live.then(|| Duration::from_secs(interval));
+    ui::serve(port, UiSources { answer: move || answer(&subject), decisions, interval })
 }
 
 /// Reads the objects and plans.

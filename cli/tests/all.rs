@@ -25,4 +25,5 @@ mod shell;
 mod support;
 mod transcripts;
 mod types;
+mod ui;
 mod workloads;

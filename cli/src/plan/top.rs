@@ -1,7 +1,7 @@
 //! `kerf top`: the nodes of a cluster with their pods, requests, usage and cost, as a table or as a terminal view.
 
 mod columns;
-mod overview;
+pub(super) mod overview;
 mod screen;
 mod table;
 mod terminal;

@@ -7,6 +7,7 @@ use std::io::Write;
 use log::kv::{Error as KvError, Key, Value, VisitSource};
 use log::{LevelFilter, Log, Metadata, Record};
 use serde_json::{Map, Value as Json};
+#[cfg(feature = "journal")]
 use systemd_journal_logger::{JournalLog, connected_to_journal};
 
 /// Format of log records.
@@ -49,6 +50,7 @@ pub fn install(format: Format, level: LevelFilter) -> Result<(), String> {
 /// Returns a sentence if journald refuses the connection.
 pub fn destination(format: Format) -> Result<Box<dyn Log>, String> {
     Ok(match format {
+        #[cfg(feature = "journal")]
         Format::Auto if connected_to_journal() => {
             Box::new(JournalLog::new().map_err(|error| format!("cannot connect to the journal: {error}"))?)
         }

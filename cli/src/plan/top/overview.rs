@@ -14,55 +14,55 @@ const NOT_READY: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.i
 
 /// Figures of a cluster.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Overview {
+pub(in crate::plan) struct Overview {
     /// Selected nodes, in the requested order.
-    pub(super) nodes: Vec<NodeLine>,
+    pub(in crate::plan) nodes: Vec<NodeLine>,
     /// NodePools of these nodes, by name.
-    pub(super) pools: Vec<PoolLine>,
+    pub(in crate::plan) pools: Vec<PoolLine>,
     /// Pods without a place, with the reason.
-    pub(super) pending: Vec<(String, String)>,
+    pub(in crate::plan) pending: Vec<(String, String)>,
     /// Commands of the plan that remove selected nodes, and interruptions.
-    pub(super) commands: Vec<CommandReport>,
+    pub(in crate::plan) commands: Vec<CommandReport>,
     /// Cost of the selected nodes per hour, in millionths of a dollar.
-    pub(super) cost: i64,
+    pub(in crate::plan) cost: i64,
     /// Cost of all nodes after the plan is carried out; `None` where only some are selected.
-    pub(super) cost_after: Option<i64>,
+    pub(in crate::plan) cost_after: Option<i64>,
 }
 
 /// One node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct NodeLine {
+pub(in crate::plan) struct NodeLine {
     /// Name of the Node, or of the NodeClaim while it has no Node.
-    pub(super) name: String,
+    pub(in crate::plan) name: String,
     /// NodePool; empty for nodes that Kerf does not manage.
-    pub(super) pool: String,
+    pub(in crate::plan) pool: String,
     /// Instance type.
-    pub(super) kind: String,
+    pub(in crate::plan) kind: String,
     /// Zone.
-    pub(super) zone: String,
+    pub(in crate::plan) zone: String,
     /// Capacity type.
-    pub(super) capacity_type: String,
+    pub(in crate::plan) capacity_type: String,
     /// Price per hour, in millionths of a dollar.
-    pub(super) price: Option<i64>,
+    pub(in crate::plan) price: Option<i64>,
     /// Number of pods.
-    pub(super) pods: usize,
+    pub(in crate::plan) pods: usize,
     /// CPU.
-    pub(super) cpu: Load,
+    pub(in crate::plan) cpu: Load,
     /// Memory.
-    pub(super) memory: Load,
+    pub(in crate::plan) memory: Load,
     /// State as one or two words.
-    pub(super) state: &'static str,
+    pub(in crate::plan) state: &'static str,
 }
 
 /// One resource, in its unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Load {
+pub(in crate::plan) struct Load {
     /// Allocatable amount.
-    pub(super) allocatable: i64,
+    pub(in crate::plan) allocatable: i64,
     /// Requested amount.
-    pub(super) requested: i64,
+    pub(in crate::plan) requested: i64,
     /// Used amount, on nodes with a valid usage report.
-    pub(super) used: Option<i64>,
+    pub(in crate::plan) used: Option<i64>,
 }
 
 impl Load {
@@ -80,8 +80,13 @@ impl Load {
     }
 
     /// Returns the requested part in percent, if the node has the resource.
-    pub(super) fn percent(self) -> Option<i64> {
+    pub(in crate::plan) fn percent(self) -> Option<i64> {
         self.part(self.requested)
+    }
+
+    /// Returns the used part in percent, if it is known.
+    pub(in crate::plan) fn percent_used(self) -> Option<i64> {
+        self.part(self.used?)
     }
 
     fn part(self, amount: i64) -> Option<i64> {
@@ -89,7 +94,7 @@ impl Load {
     }
 
     /// Returns `REQUESTED/USED` in percent; `-` stands for an unknown part.
-    pub(super) fn text(self) -> String {
+    pub(in crate::plan) fn text(self) -> String {
         let part = |amount: Option<i64>| {
             amount.and_then(|amount| self.part(amount)).map_or_else(|| "-".to_owned(), |part| part.to_string())
         };
@@ -99,23 +104,23 @@ impl Load {
 
 /// Sums of one NodePool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct PoolLine {
+pub(in crate::plan) struct PoolLine {
     /// Name; empty for nodes that Kerf does not manage.
-    pub(super) name: String,
+    pub(in crate::plan) name: String,
     /// Number of nodes.
-    pub(super) nodes: usize,
+    pub(in crate::plan) nodes: usize,
     /// Number of pods.
-    pub(super) pods: usize,
+    pub(in crate::plan) pods: usize,
     /// CPU of all nodes.
-    pub(super) cpu: Load,
+    pub(in crate::plan) cpu: Load,
     /// Memory of all nodes.
-    pub(super) memory: Load,
+    pub(in crate::plan) memory: Load,
     /// Sum of the known prices per hour.
-    pub(super) price: i64,
+    pub(in crate::plan) price: i64,
 }
 
 impl Overview {
-    pub(super) fn new(answer: &PlanAnswer, selected: &Requirements, sort: SortKey) -> Self {
+    pub(in crate::plan) fn new(answer: &PlanAnswer, selected: &Requirements, sort: SortKey) -> Self {
         let verdicts: BTreeMap<&str, &NodeVerdict> =
             answer.plan.report.nodes.iter().map(|(node, verdict)| (node.as_str(), verdict)).collect();
         let nodes = answer.built.snapshot.nodes.iter().filter(|node| selected.allow_labels(&node.labels));
@@ -140,12 +145,12 @@ impl Overview {
     }
 
     /// Returns the number of pods on the nodes.
-    pub(super) fn pods(&self) -> usize {
+    pub(in crate::plan) fn pods(&self) -> usize {
         self.nodes.iter().map(|node| node.pods).sum()
     }
 
     /// Returns the number of nodes that commands remove.
-    pub(super) fn leaving(&self) -> usize {
+    pub(in crate::plan) fn leaving(&self) -> usize {
         self.commands.iter().map(|command| command.nodes.len()).sum()
     }
 }
