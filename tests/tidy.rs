@@ -403,7 +403,10 @@ fn workspace_dependencies_are_used_by_a_member() {
     let used: BTreeSet<&str> = manifests
         .iter()
         .flat_map(|manifest| manifest.lines())
-        .filter_map(|line| line.strip_suffix(".workspace = true"))
+        .filter_map(|line| {
+            let detailed = || Some(line.split_once(" = { workspace = true")?.0);
+            line.strip_suffix(".workspace = true").or_else(detailed)
+        })
         .collect();
     let findings: Vec<String> =
         workspace_dependencies().into_keys().filter(|name| !used.contains(name.as_str())).collect();
