@@ -5,9 +5,9 @@ use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use api::objects::Pod;
+use api::objects::{Node, Pod};
 use api::status::Conditioned;
-use api::{EC2NodeClass, NodeClaim, NodePool, condition};
+use api::{EC2NodeClass, NodeClaim, NodePool, condition, taint};
 use cloud::fake::FakeInstance;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Event;
@@ -130,6 +130,8 @@ impl Fixture {
             let claims = self.list::<NodeClaim>().await?.into_iter().map(|claim| claim.name_any());
             let left: Vec<String> = running_instances.chain(claims).filter(|name| self.before.contains(name)).collect();
             ensure!(left.is_empty(), "{left:?} should have gone long ago");
+            let open = self.open_nodes().await?;
+            ensure!(open.is_empty(), "{open:?} of deleted claims could still get a pod of the next test");
             Ok(Some(()))
         })
         .await?;
@@ -138,6 +140,17 @@ impl Fixture {
         self.before.extend(self.list::<NodeClaim>().await?.iter().map(ResourceExt::name_any));
         self.earlier_events = self.events().await?.iter().map(ResourceExt::name_any).collect();
         Ok(())
+    }
+
+    /// Returns the nodes of NodeClaims that the controller has not tainted for their removal.
+    async fn open_nodes(&self) -> Result<Vec<String>> {
+        let claims: Vec<NodeClaim> = self.list().await?;
+        let of_claim = |node: &Node| {
+            claims.iter().any(|claim| claim.status.as_ref().is_some_and(|status| status.node_name == node.name()))
+        };
+        let mut nodes: Vec<Node> = self.list().await?;
+        nodes.retain(|node| of_claim(node) && !node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE));
+        Ok(nodes.iter().map(|node| node.name().to_owned()).collect())
     }
 
     /// Deletes all nodes. The controller may have launched one for a pod that was just deleted.

@@ -258,7 +258,7 @@ async fn follow_lists_one_node_by_name() {
 }
 
 /// A response of another size than a node's pods have would take all memory of the unit.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn node_and_follow_report_responses_that_are_too_long() {
     let api = Api::start().await;
     let of_size = |mebibytes: usize| json!({"metadata": {"name": "n", "uid": "u", "annotations": {"a": "x".repeat(mebibytes * 1024 * 1024)}}});

@@ -127,7 +127,7 @@ impl RecordedVerdicts {
             let known = self.kept.get(node).copied();
             let kind = discriminant(verdict);
             let is_old = known.is_some_and(|(last, at)| last == kind || now.duration_since(at) < PAUSE);
-            match node_events::said(index, node, verdict).filter(|_| !is_old) {
+            match (!is_old).then(|| node_events::said(index, node, verdict)).flatten() {
                 Some(said) => {
                     news.entry(said).or_default().push(node);
                     present.insert(node.clone(), (kind, now));

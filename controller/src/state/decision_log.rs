@@ -64,7 +64,7 @@ impl DecisionLog {
 
 fn log_line(decision: &Decision) {
     let (reason, nodes) = (decision.reason.as_str(), decision.nodes.names.join(","));
-    let (claims, message) = (decision.nodeclaims.names.join(","), decision.message.as_str());
+    let (claims, cause) = (decision.nodeclaims.names.join(","), decision.message.as_str());
     let price = decision.price_per_hour.map(api::price::dollars);
     match decision.kind {
         DecisionKind::Created => tracing::info!(
@@ -92,12 +92,12 @@ fn log_line(decision: &Decision) {
             tracing::info!(node = nodes, stages = stages.as_str(), "initialized nodeclaim");
         }
         DecisionKind::Unschedulable => {
-            tracing::info!(reason, pods = decision.pods.count as i64, message, "pods are unschedulable");
+            tracing::info!(reason, pods = decision.pods.count as i64, cause, "pods are unschedulable");
         }
-        DecisionKind::LaunchFailed => tracing::info!(reason, nodeclaims = claims, message, "no instance launched"),
+        DecisionKind::LaunchFailed => tracing::info!(reason, nodeclaims = claims, cause, "no instance launched"),
         DecisionKind::Disrupted => tracing::info!(reason, nodeclaims = claims, "disrupted nodeclaims"),
-        DecisionKind::Interrupted => tracing::info!(reason, nodeclaims = claims, message, "instance is interrupted"),
-        DecisionKind::Kept => tracing::debug!(reason, nodes, message, "nodes stay"),
+        DecisionKind::Interrupted => tracing::info!(reason, nodeclaims = claims, cause, "instance is interrupted"),
+        DecisionKind::Kept => tracing::debug!(reason, nodes, cause, "nodes stay"),
         // These have lines of their own, for each NodeClaim or with the cause.
         DecisionKind::Disrupting | DecisionKind::RolledBack | DecisionKind::Unknown => {}
     }
