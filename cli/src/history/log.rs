@@ -70,23 +70,16 @@ fn subject(decision: &Decision) -> String {
         (true, false) => ("NodeClaim", nodeclaims),
         (true, true) => ("Pod", pods),
     };
-    let pool = if nodepools.is_empty() { String::new() } else { format!(" of NodePool {}", listed(nodepools)) };
-    format!("{kind} {}{pool}", listed(names))
-}
-
-/// Returns the first names, and the number of the others.
-fn listed(names: &Names) -> String {
-    let shown = names.names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
-    match names.count.saturating_sub(SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
+    let pool = if nodepools.is_empty() { String::new() } else { format!(" of NodePool {}", nodepools.listed(SHOWN)) };
+    format!("{kind} {}{pool}", names.listed(SHOWN))
 }
 
 fn choice(decision: &Decision) -> Vec<String> {
-    let pods = (!decision.pods.is_empty()).then(|| format!("for {} {}", pods(&decision.pods), listed(&decision.pods)));
+    let pods =
+        (!decision.pods.is_empty()).then(|| format!("for {} {}", pods(&decision.pods), decision.pods.listed(SHOWN)));
     let price = decision.price_per_hour.map(|price| format!("from {} per hour", rounded(price)));
-    let types = (!decision.instance_types.is_empty()).then(|| format!("types {}", listed(&decision.instance_types)));
+    let types =
+        (!decision.instance_types.is_empty()).then(|| format!("types {}", decision.instance_types.listed(SHOWN)));
     [pods, price, types].into_iter().flatten().collect()
 }
 
@@ -105,7 +98,7 @@ fn instance(decision: &Decision) -> Vec<String> {
 fn consequences(decision: &Decision) -> Vec<String> {
     let moved = (!decision.pods.is_empty()).then(|| format!("moves {}", counted(decision.pods.count, "pod")));
     let replaced = (!decision.replacements.is_empty())
-        .then(|| format!("replaced by NodeClaim {}", listed(&decision.replacements)));
+        .then(|| format!("replaced by NodeClaim {}", decision.replacements.listed(SHOWN)));
     let saving = decision.saving_per_hour.map(|saving| match decision.price_per_hour {
         Some(price) => format!("saves {} of {} per hour", rounded(saving), rounded(price)),
         None => format!("saves {} per hour", rounded(saving)),

@@ -45,20 +45,6 @@ pub enum DecisionKind {
 }
 
 impl DecisionKind {
-    /// Kinds that this version writes.
-    pub const ALL: [Self; 10] = [
-        Self::Created,
-        Self::Launched,
-        Self::Initialized,
-        Self::LaunchFailed,
-        Self::Unschedulable,
-        Self::Disrupting,
-        Self::Disrupted,
-        Self::RolledBack,
-        Self::Kept,
-        Self::Interrupted,
-    ];
-
     /// Returns the kind in words.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -92,6 +78,16 @@ impl Names {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
+    }
+
+    /// Returns the first names as text, and the number of the others.
+    #[must_use]
+    pub fn listed(&self, most: usize) -> String {
+        let shown = self.names.iter().take(most).map(String::as_str).collect::<Vec<_>>().join(", ");
+        match self.count.saturating_sub(most) {
+            0 => shown,
+            more => format!("{shown} and {more} more"),
+        }
     }
 
     /// Reports whether the list contains the name.
@@ -229,5 +225,9 @@ mod tests {
         let names: Names = (0..300).map(|number| format!("pod-{number}")).collect();
         assert_eq!((names.count, names.names.len()), (300, 256));
         assert!(names.contains("pod-255") && !names.contains("pod-256"));
+        assert_eq!(
+            (names.listed(2), names.listed(256).contains(" and 44 more")),
+            ("pod-0, pod-1 and 298 more".to_owned(), true)
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::decisions::{Decision, Names};
+use api::decisions::Decision;
 use jiff::Timestamp;
 use planner::Requirements;
 use serde::Serialize;
@@ -146,7 +146,8 @@ impl PageLoad {
 impl<'a> PageDecision<'a> {
     fn new(decision: &'a Decision) -> Self {
         let lists = [&decision.nodes, &decision.nodeclaims, &decision.pods];
-        let objects = lists.into_iter().find(|names| !names.is_empty()).map(listed).unwrap_or_default();
+        let objects =
+            lists.into_iter().find(|names| !names.is_empty()).map(|names| names.listed(NAMES)).unwrap_or_default();
         Self {
             time: decision.time,
             kind: decision.kind.as_str(),
@@ -156,14 +157,6 @@ impl<'a> PageDecision<'a> {
             saving: decision.saving_per_hour.map(rounded),
             price: decision.price_per_hour.map(rounded),
         }
-    }
-}
-
-fn listed(names: &Names) -> String {
-    let shown = names.names.iter().take(NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
-    match names.count.saturating_sub(NAMES) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
     }
 }
 

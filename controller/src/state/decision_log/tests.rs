@@ -50,6 +50,18 @@ fn realised_saving_counts_the_prices_of_launched_instances() {
 }
 
 #[test]
+fn realised_saving_keeps_the_planned_price_of_an_unpriced_instance() {
+    let log = DecisionLog::default();
+    log.sample(&Index::default(), &PodDecisions::new(at(0)), |_| None, at(0));
+    log.record(started());
+    log.record(of_new(DecisionKind::Created, 300));
+    log.record(Decision { price_per_hour: None, ..of_new(DecisionKind::Launched, 0) });
+    log.record(command(DecisionKind::Disrupted));
+    let summary = log.summary(at(900), false).unwrap();
+    assert_eq!(summary.commands["Underutilized"].realised_saving, 100);
+}
+
+#[test]
 fn summary_waits_for_the_end_of_its_period() {
     let log = DecisionLog::default();
     assert_eq!(log.summary(at(5000), true), None, "nothing was sampled");

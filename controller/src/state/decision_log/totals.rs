@@ -1,7 +1,6 @@
 //! Totals of the current period, from records and from samples of nodes and pods. Pure.
 
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use api::decisions::{Decision, DecisionKind, NodeHours, Summary};
 use api::{NodeClaim, condition, label};
@@ -33,7 +32,8 @@ pub(super) struct Totals {
 #[derive(Debug)]
 struct OpenCommand {
     claims: Vec<String>,
-    replacements: Vec<String>,
+    /// Planned prices of the replacements, by name, once they are known.
+    replacements: BTreeMap<String, Option<i64>>,
     /// Savings in micro-dollars per hour: first at the planned prices, then at those of the instances that EC2 launched.
     saving: i64,
 }
@@ -42,10 +42,10 @@ impl Totals {
     /// Counts a record.
     pub(super) fn add(&mut self, decision: &Decision) {
         match decision.kind {
-            DecisionKind::Created => self.change_saving(decision, decision.price_per_hour.unwrap_or_default()),
+            DecisionKind::Created => self.plan_price(decision),
             DecisionKind::Launched => {
                 self.summary.launched += 1;
-                self.change_saving(decision, -decision.price_per_hour.unwrap_or_default());
+                self.correct_saving(decision);
             }
             DecisionKind::Initialized => {
                 if let (Some(first), Some(last)) = (decision.stages.first(), decision.stages.last()) {
@@ -87,17 +87,27 @@ impl Totals {
         }
         self.commands.push_back(OpenCommand {
             claims: decision.nodeclaims.names.clone(),
-            replacements: decision.replacements.names.clone(),
+            replacements: decision.replacements.names.iter().map(|name| (name.clone(), None)).collect(),
             saving: decision.saving_per_hour.unwrap_or_default(),
         });
     }
 
-    /// Changes the savings of the command that this NodeClaim is a replacement of.
-    fn change_saving(&mut self, replacement: &Decision, by: i64) {
-        let is_replaced =
-            |command: &&mut OpenCommand| command.replacements.iter().any(|it| replacement.nodeclaims.contains(it));
-        if let Some(command) = self.commands.iter_mut().find(is_replaced) {
-            command.saving += by;
+    /// Stores the planned price of a replacement.
+    fn plan_price(&mut self, created: &Decision) {
+        for name in &created.nodeclaims.names {
+            if let Some(planned) = self.commands.iter_mut().find_map(|command| command.replacements.get_mut(name)) {
+                *planned = created.price_per_hour;
+            }
+        }
+    }
+
+    /// Replaces the planned price of a replacement by that of its instance. With an unknown one, the planned price remains.
+    fn correct_saving(&mut self, launched: &Decision) {
+        for command in &mut self.commands {
+            let planned = launched.nodeclaims.names.iter().find_map(|name| *command.replacements.get(name)?);
+            if let (Some(planned), Some(price)) = (planned, launched.price_per_hour) {
+                command.saving += planned - price;
+            }
         }
     }
 
