@@ -15,6 +15,7 @@ mod node;
 mod node_identity;
 mod node_simulator;
 mod node_usage;
+mod observe;
 mod pace;
 mod switch;
 mod testbed;

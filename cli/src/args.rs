@@ -13,9 +13,10 @@ use clap_complete::Shell;
 use jiff::Timestamp;
 
 use crate::catalogue::MarketSources;
+use crate::input::Change;
 use crate::plan::top::SortKey;
 
-pub use history::{History, HistoryFormat, Log, Report};
+pub use history::{Compare, History, HistoryFormat, Log, Report};
 pub use selector::Selector;
 pub use settings::{Settings, Sizes};
 
@@ -43,6 +44,8 @@ pub enum Verb {
     Log(Log),
     /// Sums the cost, savings, interruptions and waits of a period
     Report(Report),
+    /// Compares the cost of the nodes with what Kerf would launch, from a controller that only observes
+    Compare(Compare),
     /// Lists instance types: labels, allocatable resources, offerings with prices
     Types(Types),
     /// Prints the user data of an instance, as the controller would send it
@@ -90,7 +93,18 @@ pub enum ExplainedObject {
     /// Explains why a pod does not go to a new node of a NodePool
     Not(ExplainedPool),
     /// Explains the cost of the cluster: by NodePool and workload, and why nodes stay
-    Cost(Subject),
+    Cost(ExplainedCost),
+}
+
+/// Arguments of `kerf why cost`.
+#[derive(Debug, Args)]
+pub struct ExplainedCost {
+    /// Label of pods by which the cost is shown, such as team [default: by workload]
+    #[arg(long, value_name = "LABEL")]
+    pub by: Option<String>,
+    /// Input of the plan.
+    #[command(flatten)]
+    pub subject: Subject,
 }
 
 /// Arguments of `kerf why not`.
@@ -158,7 +172,7 @@ pub struct Ui {
     #[arg(long, default_value_t = 8877)]
     pub port: u16,
     /// Namespace of the controller, for its decisions, with --live
-    #[arg(short, long, value_name = "NAME", default_value = "kube-system", requires = "live")]
+    #[arg(short, long, value_name = "NAME", default_value = "kube-system", conflicts_with = "paths")]
     pub namespace: String,
     /// Seconds between two readings of the cluster, with --live
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
@@ -169,11 +183,14 @@ pub struct Ui {
 #[derive(Clone, Debug, Args)]
 pub struct Subject {
     /// Files and folders with Kubernetes manifests, - for standard input
-    #[arg(required_unless_present = "live", value_name = "PATH")]
+    #[arg(required_unless_present_any = ["live", "context"], value_name = "PATH")]
     pub paths: Vec<PathBuf>,
     /// Cluster as input.
     #[command(flatten)]
     pub cluster: LiveCluster,
+    /// Changed field of an object, such as nodepool.general.spec.disruption.consolidateAfter=5m; may be repeated
+    #[arg(long = "set", value_name = "KIND.NAME.FIELD=VALUE", value_parser = Change::parse)]
+    pub changes: Vec<Change>,
     /// Catalogue of instance types in place of EC2's (docs/plan-format.md)
     #[arg(long, value_name = "FILE")]
     pub catalogue: Option<PathBuf>,
@@ -200,9 +217,17 @@ pub struct LiveCluster {
     /// The kubeconfig's cluster as input; its objects are only listed
     #[arg(long, conflicts_with = "paths")]
     pub live: bool,
-    /// Context of the kubeconfig, with --live [default: the current one]
-    #[arg(long, value_name = "NAME", requires = "live")]
+    /// Context of the kubeconfig as input; --live alone reads the current one
+    #[arg(long, value_name = "NAME", conflicts_with = "paths")]
     pub context: Option<String>,
+}
+
+impl LiveCluster {
+    /// Reports whether the command line names a cluster.
+    #[must_use]
+    pub fn is_named(&self) -> bool {
+        self.live || self.context.is_some()
+    }
 }
 
 /// Output formats.
@@ -323,13 +348,13 @@ impl CapacityTypeArg {
 #[derive(Debug, Args)]
 pub struct Convert {
     /// Files and folders with manifests, Helm values, Prometheus rules or a Grafana board, - for standard input
-    #[arg(required_unless_present = "live", value_name = "PATH")]
+    #[arg(required_unless_present_any = ["live", "context"], value_name = "PATH")]
     pub paths: Vec<PathBuf>,
     /// Cluster as input.
     #[command(flatten)]
     pub cluster: LiveCluster,
     /// Origin of the files, if not Karpenter
-    #[arg(long, value_name = "WHAT", value_enum, conflicts_with = "live")]
+    #[arg(long, value_name = "WHAT", value_enum, conflicts_with_all = ["live", "context"])]
     pub from: Option<Origin>,
     /// Role of nodes, for EC2NodeClasses and node groups that name neither a role nor an instance profile
     #[arg(long, value_name = "NAME")]

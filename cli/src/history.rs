@@ -1,5 +1,6 @@
-//! `kerf log` and `kerf report`: what the controller decided, from the decision log in its ConfigMaps or from files.
+//! `kerf log`, `kerf report` and `kerf compare`: what the controller decided, from the decision log in its ConfigMaps or from files.
 
+mod compare;
 mod log;
 mod report;
 
@@ -13,7 +14,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde::de::DeserializeOwned;
 
-use crate::args::{History, HistoryFormat, LiveCluster, Log, Report};
+use crate::args::{Compare, History, HistoryFormat, LiveCluster, Log, Report};
 use crate::failure::Failure;
 use crate::live;
 
@@ -40,17 +41,31 @@ pub fn log(args: &Log, stdin: &mut impl BufRead, now: Timestamp, colours: bool) 
 /// # Errors
 /// Returns an error if the decision log cannot be read.
 pub fn report(args: &Report, stdin: &mut impl BufRead, now: Timestamp, colours: bool) -> Result<String, Failure> {
-    let summaries: Vec<Summary> = read(&args.history, SUMMARIES, stdin)?;
-    let since = args.history.since.map(|period| now - period);
     let mut total = Summary::default();
-    summaries
-        .iter()
-        .filter(|summary| since.is_none_or(|since| summary.from >= since))
-        .for_each(|summary| total.merge(summary));
+    summaries(&args.history, stdin, now)?.iter().for_each(|summary| total.merge(summary));
     match args.history.output {
         HistoryFormat::Table => Ok(report::text(&total, colours)),
         HistoryFormat::Json => lines(&[total]),
     }
+}
+
+/// Returns the output of `kerf compare`.
+///
+/// # Errors
+/// Returns an error if the decision log cannot be read.
+pub fn compare(args: &Compare, stdin: &mut impl BufRead, now: Timestamp, colours: bool) -> Result<String, Failure> {
+    let periods = compare::periods(&summaries(&args.history, stdin, now)?, args.every);
+    match args.history.output {
+        HistoryFormat::Table => Ok(compare::text(&periods, colours)),
+        HistoryFormat::Json => lines(&periods.into_values().collect::<Vec<_>>()),
+    }
+}
+
+fn summaries(source: &History, stdin: &mut impl BufRead, now: Timestamp) -> Result<Vec<Summary>, Failure> {
+    let mut summaries: Vec<Summary> = read(source, SUMMARIES, stdin)?;
+    let since = source.since.map(|period| now - period);
+    summaries.retain(|summary| since.is_none_or(|since| summary.from >= since));
+    Ok(summaries)
 }
 
 /// Returns the decisions of the cluster's controller, in the order of their time.

@@ -2,6 +2,7 @@
 //! field and the fix.
 
 mod bounded;
+mod changes;
 mod error;
 mod files;
 mod kinds;
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+pub use changes::Change;
 pub use error::{InputError, InputErrors, Place};
 pub use kinds::Kind;
 pub use objects::Objects;
@@ -37,6 +39,8 @@ pub struct Manifests {
     pub warnings: Vec<String>,
     /// The same warnings with positions in files, in the order of reading.
     pub notes: Vec<String>,
+    /// Sentences about the changes of objects.
+    pub changes: Vec<String>,
 }
 
 /// Reads all input at `paths`: files, folders with their subfolders, and `-` for `stdin`. YAML with several documents, JSON and
@@ -46,8 +50,21 @@ pub struct Manifests {
 /// Returns all errors, not only the first.
 pub fn read(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Manifests, InputErrors> {
     let (files, errors) = files(paths, stdin);
+    read_changed(&files, errors, &[])
+}
+
+/// Reads files, and changes their objects. The errors of files that could not be read are among those of the result.
+///
+/// # Errors
+/// Returns the same errors as [`read`], and those of the changes.
+pub(crate) fn read_changed(
+    files: &[File],
+    errors: Vec<InputError>,
+    changes: &[Change],
+) -> Result<Manifests, InputErrors> {
     let mut reader = Reader { errors, ..Reader::default() };
     files.iter().for_each(|file| reader.file(&file.name, &file.text));
+    reader.change(changes);
     reader.finish()
 }
 
@@ -78,14 +95,15 @@ pub fn read_text(name: &str, text: &str) -> Result<Manifests, InputErrors> {
     reader.finish()
 }
 
-/// Reads objects that are values already, as if they were items of a List in the file `name`.
+/// Reads objects that are values already, as if they were items of a List in the file `name`, and changes them.
 ///
 /// # Errors
-/// Returns the same errors as [`read`].
-pub fn read_values(name: &str, values: Vec<Value>) -> Result<Manifests, InputErrors> {
+/// Returns the same errors as [`read`], and those of the changes.
+pub(crate) fn read_values(name: &str, values: Vec<Value>, changes: &[Change]) -> Result<Manifests, InputErrors> {
     let mut reader = Reader::default();
     let list = Place { file: name.to_owned(), ..Place::default() };
     values.into_iter().enumerate().for_each(|(index, value)| reader.value(list.item(index + 1), value));
+    reader.change(changes);
     reader.finish()
 }
 
@@ -98,6 +116,7 @@ struct Reader {
     ignored: BTreeMap<String, usize>,
     warnings: Vec<String>,
     notes: Vec<String>,
+    changes: Vec<String>,
     errors: Vec<InputError>,
 }
 
@@ -151,6 +170,15 @@ impl Reader {
         }
     }
 
+    fn change(&mut self, changes: &[Change]) {
+        for change in changes {
+            match change.apply(&mut self.found) {
+                Ok(sentence) => self.changes.push(sentence),
+                Err(error) => self.errors.push(error),
+            }
+        }
+    }
+
     /// Names the objects that have only a `generateName`: the prefix and a number, in the order of their content.
     fn name_generated(&mut self) {
         for (key, mut list) in std::mem::take(&mut self.unnamed) {
@@ -192,7 +220,8 @@ impl Reader {
         self.warnings.sort();
         self.warnings.dedup();
         let lines = |texts: Vec<String>| texts.iter().map(|text| in_one_line(text)).collect();
-        Ok(Manifests { objects, warnings: lines(self.warnings), notes: lines(self.notes) })
+        let (warnings, notes, changes) = (lines(self.warnings), lines(self.notes), lines(self.changes));
+        Ok(Manifests { objects, warnings, notes, changes })
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod table;
 pub(crate) mod top;
 pub(crate) mod ui;
 pub mod view;
+pub mod what_if;
 pub mod workload;
 
 use std::collections::BTreeSet;
@@ -101,6 +102,8 @@ pub struct PlanInput {
     pub catalogue_set: CatalogueSet,
     /// Warnings for the user, sorted.
     pub warnings: Vec<String>,
+    /// Sentences about the changes of objects.
+    pub changes: Vec<String>,
 }
 
 /// A plan with all its inputs.
@@ -121,7 +124,7 @@ impl PlanInput {
     /// # Errors
     /// Returns an error if a catalogue or price file cannot be read, or if the region is unknown.
     pub fn new(manifests: Manifests, conditions: &Conditions) -> Result<Self, Failure> {
-        let Manifests { mut objects, mut warnings, .. } = manifests;
+        let Manifests { mut objects, mut warnings, changes, .. } = manifests;
         warnings.extend(defaults::gates(&mut objects, &conditions.gates));
         let expansion = if conditions.live { Expansion::default() } else { workload::expand(&mut objects) };
         let Expansion { warnings: expanded, refused } = expansion;
@@ -133,7 +136,7 @@ impl PlanInput {
         warnings.extend(catalogue_set.warnings.iter().cloned());
         warnings.sort();
         warnings.dedup();
-        Ok(Self { objects, refused, catalogue_set, warnings })
+        Ok(Self { objects, refused, catalogue_set, warnings, changes })
     }
 
     /// Builds the planner's input.

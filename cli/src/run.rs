@@ -15,17 +15,19 @@ use serde_json::Value;
 
 use crate::adopt::RolePolicies;
 use crate::args::{
-    Adopt, Command, Convert, ExplainedObject, Format, LiveCluster, Origin, Settings, Subject, Top, Ui, Verb,
+    Adopt, Command, Convert, ExplainedObject, Format, LiveCluster, Origin, Plan, Settings, Subject, Top, Ui, Verb,
 };
 use crate::catalogue::{self, CatalogueOptions, PublishedMarket, prices};
 use crate::convert::NodeIdentity;
 use crate::failure::{Failure, PLACED, UNPLACED, UNREADABLE};
+use crate::input::{Change, InputError, InputErrors, Manifests};
 use crate::instance::{types, userdata};
 use crate::live::{self, LiveKinds};
 use crate::output::counted;
 use crate::plan::report::PlanReport;
 use crate::plan::top::{self, TopOptions};
 use crate::plan::ui::{self, UiSources};
+use crate::plan::what_if::WhatIf;
 use crate::plan::{self, Conditions, PlanAnswer, explain, table};
 use crate::{adopt, convert, history, input};
 
@@ -61,12 +63,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 
 fn execute(verb: Verb) -> Result<u8, Failure> {
     match verb {
-        Verb::Plan(plan) => {
-            let answer = answer(&plan.subject)?;
-            let report = PlanReport::new(&answer);
-            print(&plan_text(&answer, &report, plan.output)?)?;
-            Ok(exit_code(&report))
-        }
+        Verb::Plan(plan) => show_plan(&plan),
         Verb::Why(why) => {
             let (text, code) = explained(&why.object)?;
             print(&text)?;
@@ -88,6 +85,10 @@ fn execute(verb: Verb) -> Result<u8, Failure> {
             print(&history::report(&args, &mut io::stdin().lock(), Timestamp::now(), colours())?)?;
             Ok(PLACED)
         }
+        Verb::Compare(args) => {
+            print(&history::compare(&args, &mut io::stdin().lock(), Timestamp::now(), colours())?)?;
+            Ok(PLACED)
+        }
         Verb::Types(args) => {
             let class = args.class.as_deref().map(read_class).transpose()?;
             print(&types::text(&args, class, Timestamp::now(), colours())?)?;
@@ -106,7 +107,7 @@ fn execute(verb: Verb) -> Result<u8, Failure> {
                     let options = convert::GroupOptions { identity: identity(&args), cluster: args.cluster_name };
                     convert::from_cluster_autoscaler(&args.paths, &options, stdin)?
                 }
-                None if args.cluster.live => {
+                None if args.cluster.is_named() => {
                     let text = live::manifests(&args.cluster)?;
                     convert::convert_text("cluster", &text, identity(&args).as_ref())?
                 }
@@ -175,7 +176,9 @@ fn explained(object: &ExplainedObject) -> Result<(String, u8), Failure> {
         ExplainedObject::Pod(pod) => explain::pod(&answer(&pod.subject)?, &pod.name, colours()),
         ExplainedObject::Node(node) => explain::node(&answer(&node.subject)?, &node.name, colours()),
         ExplainedObject::Not(pool) => explain::why_not(&answer(&pool.subject)?, &pool.name, &pool.pod, colours()),
-        ExplainedObject::Cost(subject) => Ok((explain::cost_of_cluster(&answer(subject)?, colours()), PLACED)),
+        ExplainedObject::Cost(cost) => {
+            Ok((explain::cost_of_cluster(&answer(&cost.subject)?, cost.by.as_deref(), colours()), PLACED))
+        }
         ExplainedObject::NodeClaim(claim) => explain::node_claim(&answer(&claim.subject)?, &claim.name, colours()),
     }
 }
@@ -185,7 +188,7 @@ fn show_nodes(args: Top) -> Result<(), Failure> {
     let options = TopOptions {
         sort: args.sort,
         selected: args.selector.requirements(),
-        interval: args.subject.cluster.live.then(|| Duration::from_secs(args.interval)),
+        interval: args.subject.cluster.is_named().then(|| Duration::from_secs(args.interval)),
         colours: colours(),
     };
     let reads_keys = !args.subject.paths.iter().any(|path| path.as_os_str() == "-");
@@ -200,40 +203,105 @@ fn show_nodes(args: Top) -> Result<(), Failure> {
 fn serve_page(args: Ui) -> Result<(), Failure> {
     let Ui { subject, port, namespace, interval } = args;
     let cluster = subject.cluster.clone();
-    let decisions = move || match cluster.live {
+    let decisions = move || match cluster.is_named() {
         true => history::decisions(&cluster, &namespace),
         false => Err(Failure::usage("files have no decisions")),
     };
-    let interval = subject.cluster.live.then(|| Duration::from_secs(interval));
-    ui::serve(port, UiSources { answer: move || answer(&subject), decisions, interval })
+    let interval = subject.cluster.is_named().then(|| Duration::from_secs(interval));
+    let read = move || {
+        let (reading, fixed) = (Reading::new(&subject)?, subject.changes.clone());
+        let planner: ui::Planner = Box::new(move |more| reading.answer(&[fixed.as_slice(), more].concat()));
+        Ok(planner)
+    };
+    ui::serve(port, UiSources { read, decisions, interval })
 }
 
 /// Reads the objects and plans.
 fn answer(subject: &Subject) -> Result<PlanAnswer, Failure> {
-    if subject.cluster.live { answer_live(subject) } else { answer_from_files(subject) }
+    Reading::new(subject)?.into_answer(&subject.changes)
 }
 
-/// Reads the objects from files and prints notes with their positions to standard error.
-fn answer_from_files(subject: &Subject) -> Result<PlanAnswer, Failure> {
-    let mut manifests = input::read(&subject.paths, &mut io::stdin().lock())?;
-    print_notes(&manifests.notes);
-    manifests.warnings.extend(subject.settings.warnings());
-    plan::answer(manifests, &conditions(subject, &subject.settings))
+/// Objects that were read once, for plans with and without changes.
+struct Reading {
+    objects: ReadObjects,
+    /// Warnings of the settings.
+    warnings: Vec<String>,
+    conditions: Conditions,
 }
 
-/// Reads the objects from the cluster. Settings that are not given are those of the controller's Deployment.
-fn answer_live(subject: &Subject) -> Result<PlanAnswer, Failure> {
-    let objects = live::read(LiveKinds::Plan, &subject.cluster)?;
-    let all: Vec<_> = objects.iter().collect();
-    let settings = adopt::settings(&all).map_err(Failure::usage)?;
-    let (published, unpublished) = published_market(&all, &subject.cluster)?;
-    let without_controller = settings.is_none().then(|| NO_CONTROLLER.to_owned());
-    let settings = subject.settings.clone().or(settings.unwrap_or_default());
-    let mut manifests = input::read_values("cluster", objects)?;
-    manifests.warnings.extend(settings.warnings().into_iter().chain(without_controller).chain(unpublished));
-    let conditions = conditions(subject, &settings);
-    let catalogue = CatalogueOptions { published, ..conditions.catalogue };
-    plan::answer(manifests, &Conditions { live: true, catalogue, ..conditions })
+/// Objects without a check.
+#[derive(Clone)]
+enum ReadObjects {
+    /// Texts of files, and errors of those that cannot be read.
+    Files { files: Vec<input::File>, errors: Vec<InputError> },
+    /// Objects of a cluster.
+    Cluster(Vec<Value>),
+}
+
+impl Reading {
+    fn new(subject: &Subject) -> Result<Self, Failure> {
+        if subject.cluster.is_named() {
+            return Self::of_cluster(subject);
+        }
+        let (files, errors) = input::files(&subject.paths, &mut io::stdin().lock());
+        let warnings = subject.settings.warnings();
+        let conditions = conditions(subject, &subject.settings);
+        Ok(Self { objects: ReadObjects::Files { files, errors }, warnings, conditions })
+    }
+
+    /// Reads the objects from the cluster. Settings that are not given are those of the controller's Deployment.
+    fn of_cluster(subject: &Subject) -> Result<Self, Failure> {
+        let objects = live::read(LiveKinds::Plan, &subject.cluster)?;
+        let all: Vec<_> = objects.iter().collect();
+        let settings = adopt::settings(&all).map_err(Failure::usage)?;
+        let (published, unpublished) = published_market(&all, &subject.cluster)?;
+        let without_controller = settings.is_none().then(|| NO_CONTROLLER.to_owned());
+        let settings = subject.settings.clone().or(settings.unwrap_or_default());
+        let warnings = settings.warnings().into_iter().chain(without_controller).chain(unpublished).collect();
+        let conditions = conditions(subject, &settings);
+        let catalogue = CatalogueOptions { published, ..conditions.catalogue };
+        let conditions = Conditions { live: true, catalogue, ..conditions };
+        Ok(Self { objects: ReadObjects::Cluster(objects), warnings, conditions })
+    }
+
+    /// Returns the plan for the objects with changes, and prints notes about files.
+    fn into_answer(self, changes: &[Change]) -> Result<PlanAnswer, Failure> {
+        let has_positions = matches!(self.objects, ReadObjects::Files { .. });
+        let mut manifests = self.objects.changed(changes)?;
+        if has_positions {
+            print_notes(&manifests.notes);
+        }
+        manifests.warnings.extend(self.warnings);
+        plan::answer(manifests, &self.conditions)
+    }
+
+    /// Returns the plan for the objects with changes.
+    fn answer(&self, changes: &[Change]) -> Result<PlanAnswer, Failure> {
+        let mut manifests = self.objects.clone().changed(changes)?;
+        manifests.warnings.extend(self.warnings.iter().cloned());
+        plan::answer(manifests, &self.conditions)
+    }
+}
+
+impl ReadObjects {
+    fn changed(self, changes: &[Change]) -> Result<Manifests, InputErrors> {
+        match self {
+            Self::Files { files, errors } => input::read_changed(&files, errors, changes),
+            Self::Cluster(objects) => input::read_values("cluster", objects, changes),
+        }
+    }
+}
+
+/// Prints the plan. With changes, it is compared with the plan without them.
+fn show_plan(args: &Plan) -> Result<u8, Failure> {
+    let reading = Reading::new(&args.subject)?;
+    let changes = &args.subject.changes;
+    let unchanged = if changes.is_empty() { None } else { Some(reading.answer(&[])?) };
+    let answer = reading.into_answer(changes)?;
+    let what_if = unchanged.map(|unchanged| WhatIf::new(&unchanged, &answer));
+    let report = PlanReport { what_if, ..PlanReport::new(&answer) };
+    print(&plan_text(&answer, &report, args.output)?)?;
+    Ok(exit_code(&report))
 }
 
 /// Reads the market that the controller publishes. Without the right to read it, the answer has a warning.

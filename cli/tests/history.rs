@@ -15,10 +15,14 @@ use crate::cluster::{api_server, run};
 
 const INSTANCE: &str = "i-0a1b2c3d4e5f60718";
 
+/// Returns a list of names in a record.
+fn names(all: &[&str]) -> Value {
+    json!({"count": all.len(), "names": all})
+}
+
 /// Returns the decisions of one day, as lines.
 fn decisions() -> Vec<Value> {
     let pods: Vec<String> = (0..12).map(|number| format!("shop/web-{number}")).collect();
-    let names = |all: &[&str]| json!({"count": all.len(), "names": all});
     vec![
         json!({
             "time": "2026-11-28T10:00:05Z", "kind": "created", "reason": "pending pods", "nodepools": names(&["general"]),
@@ -219,4 +223,89 @@ fn report_reads_its_own_json_and_knows_periods() {
     assert!(err.contains("\"yesterday\" is not a duration: write it like 90m, 24h or 7d"), "{err}");
     let (_, out, _) = kerf("kerf report sum.json --since 1m");
     assert_eq!(out, "no summary of this period: the controller writes one every 15 minutes\n");
+}
+
+/// Returns the summary of an observing controller.
+fn observed(from: &str, to: &str, nodes: [u64; 2], cost: [&str; 2]) -> Value {
+    json!({
+        "from": from, "to": to,
+        "newFleet": {
+            "seconds": 900, "nodeSeconds": 900 * nodes[1], "cost": cost[1], "actualNodeSeconds": 900 * nodes[0],
+            "actualCost": cost[0],
+        },
+        "wouldDisrupt": {"Underutilized": {"started": 1, "nodes": 2, "pods": 3, "expectedSaving": "0.5"}},
+    })
+}
+
+fn observed_summaries() -> [Value; 4] {
+    [
+        observed("2026-11-28T10:15:00Z", "2026-11-28T10:30:00Z", [10, 6], ["0.5", "0.3"]),
+        observed("2026-11-28T10:30:00Z", "2026-11-28T10:45:00Z", [12, 6], ["0.5", "0.3"]),
+        observed("2026-11-28T11:00:00Z", "2026-11-28T11:15:00Z", [10, 10], ["0.25", "0.25"]),
+        summary("2026-11-28T11:15:00Z", "2026-11-28T11:30:00Z"),
+    ]
+}
+
+#[test]
+fn compare_shows_both_fleets_by_period() {
+    let (code, out, err) = answer("kerf compare", [stored(SUMMARIES, 0, &observed_summaries())]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    let expected = "\
+FROM (UTC)          NODES      COST/H  NEW FLEET      COST/H    LESS
+2026-11-28 10:00     11.0      $2.000        6.0      $1.200    40 %
+2026-11-28 11:00     10.0      $1.000       10.0      $1.000     0 %
+all                  10.7      $1.667        7.3      $1.133    32 %
+
+NEW FLEET is what Kerf would launch for the pods of the same moment if there
+were no nodes. It is a lower limit: a running fleet also pays for changes, for
+nodes that start, and for pods that may not move.
+Kerf would have started these disruption commands. Underutilized: 3 commands for
+6 nodes with 9 pods, $1.500 per hour saved. kerf log lists them.
+";
+    assert_eq!(out, expected);
+    let (_, out, _) = answer("kerf compare --every 1d", [stored(SUMMARIES, 0, &observed_summaries())]);
+    assert!(out.lines().nth(1).unwrap().starts_with("2026-11-28 00:00     10.7 "), "{out}");
+}
+
+#[test]
+fn compare_reads_its_own_json_and_needs_an_observing_controller() {
+    let (_, lines, _) = answer("kerf compare -o json", [stored(SUMMARIES, 0, &observed_summaries())]);
+    assert_eq!(lines.lines().count(), 2, "{lines}");
+    let place = tempfile::tempdir().unwrap();
+    std::fs::write(place.path().join("compared.jsonl"), &lines).unwrap();
+    let (code, again, err) = crate::shell::run(place.path(), "kerf compare compared.jsonl -o json", &[]);
+    assert_eq!((code, again), (0, lines), "{err}");
+    let ordinary = summary("2026-11-28T11:15:00Z", "2026-11-28T11:30:00Z");
+    let (code, out, _) = answer("kerf compare", [stored(SUMMARIES, 0, &[ordinary])]);
+    assert_eq!(code, 0);
+    assert!(out.starts_with("no comparison of this period: only a controller with kerf.observe"), "{out}");
+    let (code, _, err) = crate::shell::run(place.path(), "kerf compare compared.jsonl --every 5m", &[]);
+    assert_eq!(code, 2);
+    assert!(err.contains("\"5m\" is too short: a summary has 15 minutes, write 15m or more"), "{err}");
+}
+
+#[test]
+fn log_shows_what_an_observing_controller_would_do() {
+    let place = tempfile::tempdir().unwrap();
+    let created = json!({
+        "time": "2026-11-28T10:00:05Z", "kind": "wouldCreate", "reason": "pending pods", "nodepools": names(&["general"]),
+        "pods": names(&["shop/web-0"]), "instanceTypes": names(&["m7g.large"]), "pricePerHour": "0.0816",
+    });
+    let disrupted = json!({
+        "time": "2026-11-28T11:00:00Z", "kind": "wouldDisrupt", "reason": "Underutilized",
+        "message": "its pods fit on cheaper nodes", "nodeclaims": names(&["general-x2k9p"]),
+        "nodes": names(&["ip-10-0-1-7.ec2.internal"]), "pods": names(&["shop/web-1"]), "instanceTypes": names(&["m7g.medium"]),
+        "pricePerHour": "0.0816", "savingPerHour": "0.0408",
+    });
+    std::fs::write(place.path().join("log.jsonl"), format!("{created}\n{disrupted}\n")).unwrap();
+    let (code, out, err) = crate::shell::run(place.path(), "kerf log log.jsonl", &[]);
+    let expected = "\
+2026-11-28 10:00:05  would create: pending pods
+    NodeClaim of NodePool general; for pod shop/web-0; from $0.082 per hour;
+    types m7g.large
+2026-11-28 11:00:00  would disrupt: Underutilized
+    Node ip-10-0-1-7.ec2.internal; its pods fit on cheaper nodes; moves 1 pod;
+    replaced by types m7g.medium; saves $0.041 of $0.082 per hour
+";
+    assert_eq!((code, out.as_str()), (0, expected), "{err}");
 }

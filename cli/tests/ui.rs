@@ -105,6 +105,7 @@ fn ui_shows_the_nodes_with_the_answers_of_why() {
         ("why/node/held", vec!["why", "node", "held"]),
         ("why/pod/shop/db", vec!["why", "pod", "shop/db"]),
         ("why/cost", vec!["why", "cost"]),
+        ("why/cost/app", vec!["why", "cost", "--by", "app"]),
     ] {
         let words: Vec<&str> = words.into_iter().chain(FLAGS).collect();
         assert_eq!(server.get(path).2, kerf(&here(CASE), &words, "", &[]).stdout, "{path}");
@@ -112,6 +113,26 @@ fn ui_shows_the_nodes_with_the_answers_of_why() {
     let unknown = server.get("why/node/hel").2;
     assert!(unknown.contains("node hel is not in the input; did you mean held?"), "{unknown}");
     assert_eq!(server.get("why/secret/x").0, 404);
+}
+
+#[test]
+fn ui_compares_plans_with_and_without_a_change() {
+    let server = Server::start();
+    let what_if = |change: &str| {
+        let digits: String = change.bytes().map(|byte| format!("{byte:02x}")).collect();
+        server.get(&format!("what-if/{digits}")).2
+    };
+    let change = "nodepool.general.spec.disruption.consolidationPolicy=WhenEmpty";
+    let compared = what_if(change);
+    let words: Vec<&str> = ["plan"].into_iter().chain(FLAGS).chain(["--set", change]).collect();
+    let plan = kerf(&here(CASE), &words, "", &[]).stdout;
+    assert!(
+        compared.contains("cost per hour") && plan.ends_with(&format!("WHAT IF\n{compared}")),
+        "{compared}\n{plan}"
+    );
+    assert!(what_if("nodepool.genral.spec.weight=1").contains("no NodePool of this name; the input has general"));
+    assert!(what_if("weight").contains("has no value: write it like nodepool.general"));
+    assert_eq!(server.get("what-if/7").0, 404);
 }
 
 /// Names and messages of a cluster can contain anything. The script may only create text from them.

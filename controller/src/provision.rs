@@ -6,6 +6,7 @@ mod actions;
 pub mod batcher;
 mod decision_records;
 mod delays;
+mod failed_plans;
 mod node_events;
 pub mod nodeclaims;
 pub mod plan_source;
@@ -39,15 +40,17 @@ use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::state::nominations::{self, SharedNominations};
 use crate::state::panics;
-use crate::state::plans::evidence::{self, Evidence, EvidenceCause};
+use crate::state::plans::evidence::EvidenceCause;
 use crate::state::plans::progress::PROVISIONER;
 use crate::state::plans::results::{Generations, PlanResultStore, PlanResults};
 use crate::state::shared::Shared;
 use crate::state::span;
 use crate::write::writer::{Operation, Writer};
-use actions::PlannedClaim;
+use actions::observation::Observation;
+use actions::{PlanActions, PlannedClaim};
 use decision_records::RecordedVerdicts;
 use delays::PlannedNodes;
+use failed_plans::keep_evidence;
 use node_events::NodeGauges;
 use plan_source::{KerfPlanner, PlanSource};
 use replan::{NextPass, ReplanTimer};
@@ -96,6 +99,8 @@ pub struct Provisioner {
     scores: ConsolidationScores,
     /// Verdicts that the decision log has.
     recorded: Mutex<RecordedVerdicts>,
+    /// Present if the controller only observes the cluster.
+    observation: Option<Observation>,
     /// Translated parts of the last snapshot that have not changed.
     memory: Mutex<SnapshotCache>,
 }
@@ -128,6 +133,7 @@ impl Provisioner {
             unschedulable: GaugeSet::default(),
             scores,
             recorded: Mutex::default(),
+            observation: None,
             memory,
         }
     }
@@ -136,6 +142,13 @@ impl Provisioner {
     #[must_use]
     pub fn with_source(mut self, source: Arc<dyn PlanSource>) -> Self {
         self.source = source;
+        self
+    }
+
+    /// Records what plans would do, and changes nothing.
+    #[must_use]
+    pub fn only_observing(mut self) -> Self {
+        self.observation = Some(Observation::default());
         self
     }
 
@@ -238,7 +251,7 @@ impl Provisioner {
             Err(_) => {
                 panics::count(&self.metrics, "plan");
                 tracing::error!("the plan panicked, retrying with the next one");
-                self.keep_evidence(built.snapshot.seed, EvidenceCause::Panic).await;
+                keep_evidence(&self.cluster, built.snapshot.seed, EvidenceCause::Panic).await;
                 return None;
             }
         };
@@ -255,14 +268,14 @@ impl Provisioner {
             let kept = checked.sound.as_ref().map_or(0, |plan| plan.moves.len());
             let carried_out = if checked.sound.is_some() { "pods and earlier commands" } else { "nothing" };
             tracing::error!(
-                findings = finding_text(&checked.findings).as_str(),
+                findings = failed_plans::text(&checked.findings).as_str(),
                 carried_out,
                 kept,
                 "plan validation failed"
             );
-            self.keep_evidence(built.snapshot.seed, EvidenceCause::ValidationFailed).await;
+            keep_evidence(&self.cluster, built.snapshot.seed, EvidenceCause::ValidationFailed).await;
         } else if checked.sound.as_ref().is_some_and(Plan::is_incomplete) {
-            self.keep_evidence(built.snapshot.seed, EvidenceCause::StepBudgetExhausted).await;
+            keep_evidence(&self.cluster, built.snapshot.seed, EvidenceCause::StepBudgetExhausted).await;
         }
         let plan = checked.sound.map(Arc::new);
         let cacheable = plan.as_ref().filter(|_| self.source.is_cacheable());
@@ -271,22 +284,6 @@ impl Provisioner {
             Some(CachedPlan { cache, built: Arc::clone(&built), plan: Arc::clone(plan) })
         });
         Some((built, plan?))
-    }
-
-    /// Keeps the objects of a plan that failed, as evidence for a bug report.
-    async fn keep_evidence(&self, plan: u64, cause: EvidenceCause) {
-        let (store, taken) = (&self.cluster.evidence, self.cluster.now());
-        if !store.wants(cause, taken) {
-            return;
-        }
-        let objects = self.cluster.read(evidence::objects);
-        let written = tokio::task::spawn_blocking(move || evidence::compress(&objects)).await;
-        let file = written.ok().and_then(Result::ok);
-        if file.is_some_and(|file| store.keep(Evidence { plan, taken, cause, file: file.into() })) {
-            tracing::info!("kept the snapshot of the plan, see /debug/snapshots");
-        } else {
-            tracing::warn!("could not keep the snapshot of the plan");
-        }
     }
 
     /// Reports whether the view of a kind is too old for voluntary disruption. A change is enqueued for the NodePools, whose
@@ -364,26 +361,15 @@ impl Provisioner {
 
     /// Carries out a plan. Apart from NodeClaims, failures have no consequence: the next pass repeats the operation.
     async fn carry_out(&self, built: &SnapshotResult, plan: &Plan, ripe: &ValidatedCommands, now: Timestamp) {
-        let outcome = self.cluster.read(|index| actions::from_plan(index, built, plan, &ripe.begin));
+        let mut outcome = self.cluster.read(|index| actions::from_plan(index, built, plan, &ripe.begin));
         self.count_unschedulable(&outcome.unschedulable);
         self.metrics.set(&metrics::IGNORED_PODS, NoLabels, built.ignored.len() as f64);
-        for (node, pods) in &outcome.nominations {
-            self.promise(pods, node, now);
-        }
-        let buys = !outcome.launches.is_empty() || outcome.orders.iter().any(|order| !order.replacements.is_empty());
-        let creations = outcome.launches.into_iter().map(|planned| self.create(planned, now));
-        let begins = outcome.orders.iter().map(|order| self.begin(order, now));
-        futures::future::join(futures::future::join_all(creations), futures::future::join_all(begins)).await;
-        if buys {
-            self.cluster.queue.add(WorkItem::Gather);
-        }
-        if self.cluster.view_ages.are_current(now) {
-            self.resizer.carry_out(&plan.resizes, now).await;
+        match &self.observation {
+            Some(observation) => observation.observe(&outcome, built, &self.cluster, &self.metrics).await,
+            None => self.change_cluster(&mut outcome, plan, now).await,
         }
         self.metrics.set(&metrics::SAVED_BY_USAGE, NoLabels, plan.saved_by_usage.0 as f64 / 1e6);
         self.arrange_promises(built, plan);
-        self.run_each(outcome.repairs, "failed to remove the taint of a kept node, retrying with the next plan").await;
-        self.run_each(outcome.approvals, "failed to approve a replacement, retrying with the next plan").await;
         self.cluster.decisions.note(&built.snapshot, plan, &self.metrics, now);
         let news = self.cluster.read(|index| self.recorded.lock().news(index, built, plan));
         news.into_iter().for_each(|decision| self.cluster.log.record(decision));
@@ -407,6 +393,27 @@ impl Provisioner {
         for note in outcome.notes.into_iter().chain(stays).chain(advice) {
             self.cluster.notes.publish(note);
         }
+    }
+
+    /// Creates NodeClaims, begins commands, and writes to nodes and pods.
+    async fn change_cluster(&self, outcome: &mut PlanActions, plan: &Plan, now: Timestamp) {
+        for (node, pods) in &outcome.nominations {
+            self.promise(pods, node, now);
+        }
+        let launches = std::mem::take(&mut outcome.launches);
+        let buys = !launches.is_empty() || outcome.orders.iter().any(|order| !order.replacements.is_empty());
+        let creations = launches.into_iter().map(|planned| self.create(planned, now));
+        let begins = outcome.orders.iter().map(|order| self.begin(order, now));
+        futures::future::join(futures::future::join_all(creations), futures::future::join_all(begins)).await;
+        if buys {
+            self.cluster.queue.add(WorkItem::Gather);
+        }
+        if self.cluster.view_ages.are_current(now) {
+            self.resizer.carry_out(&plan.resizes, now).await;
+        }
+        let (repairs, approvals) = (std::mem::take(&mut outcome.repairs), std::mem::take(&mut outcome.approvals));
+        self.run_each(repairs, "failed to remove the taint of a kept node, retrying with the next plan").await;
+        self.run_each(approvals, "failed to approve a replacement, retrying with the next plan").await;
     }
 
     /// Sets the numbers of unschedulable pods, by reason.
@@ -479,10 +486,6 @@ impl Provisioner {
 /// Returns the id of a plan: no two passes of a cluster start in the same nanosecond.
 fn plan_id(now: Timestamp) -> u64 {
     now.as_nanosecond().unsigned_abs() as u64
-}
-
-fn finding_text(findings: &[planner::Finding]) -> String {
-    findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// Returns the catalogues of NodePools that NodeOverlays or price factors change.

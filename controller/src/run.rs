@@ -4,6 +4,7 @@ mod debug_pages;
 mod decision_store;
 mod health;
 pub mod log;
+mod observer;
 mod probes;
 mod published_market;
 
@@ -25,7 +26,7 @@ use kube::api::ObjectMeta;
 use kube::{Client, Config};
 use planner::CapacityType;
 use serde::de::DeserializeOwned;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
@@ -75,7 +76,9 @@ pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
     let aws = connect_aws(&mut settings).await?;
     let metrics = Arc::new(Metrics::new(&settings.metrics_detail.table()));
     let leading = if settings.lease.is_some() { Leading::not_yet() } else { Leading::without_election() };
-    let cloud = rate_limits::limited(lease::led(Arc::new(aws), leading.clone()), Arc::clone(&metrics));
+    // Without leadership, neither the writer nor the client of AWS changes anything.
+    let acting = if settings.observe { Leading::not_yet() } else { leading.clone() };
+    let cloud = rate_limits::limited(lease::led(Arc::new(aws), acting.clone()), Arc::clone(&metrics));
 
     let (notes, outgoing) = EventRecorder::new();
     let (plan, mut triggers) = unbounded_channel();
@@ -90,7 +93,7 @@ pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
     serve_admin(&settings, probes, &mut tasks).await?;
     serve_debug(&settings, &cluster, &mut tasks).await;
     watch_all(&clients.general, &cluster, settings.gates, &mut tasks);
-    tasks.spawn(events::send(clients.general.clone(), outgoing).instrument(span::task("events")));
+    send_events(&settings, &clients.general, outgoing, &mut tasks);
 
     let lease = lead(&settings, &config, &leading, &mut tasks, &mut triggers).await?;
     let offerings = Arc::new(offerings(&settings, &config, &clients.general, Arc::clone(&cloud)).await?);
@@ -105,9 +108,7 @@ pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
     tasks.spawn(version.instrument(span::task("cluster version")));
     follow_market(&settings, &clients.general, &cluster, &offerings, &metrics, &mut tasks);
     let client = clients.general.clone();
-    let writer = Writer::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), leading.clone());
-    let launcher =
-        launch::Launcher::new(Arc::clone(&cluster), Arc::clone(&offerings), writer.clone(), Arc::clone(&metrics));
+    let writer = Writer::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), acting);
     let rules = Rules { window: settings.batch, planning: settings.planning };
     let notices = Arc::new(Notices::default());
     let shared = Shared {
@@ -122,17 +123,15 @@ pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
     let resizer = Resizer::new(client, Arc::clone(&cluster), writer.clone(), Arc::clone(&metrics));
     let disruptor = Arc::new(Disruptor::new(Arc::clone(&cluster), writer.clone(), Arc::clone(&metrics)));
     let provisioner = Provisioner::new(shared.clone(), writer.clone(), Arc::clone(&disruptor), resizer, rules);
-    let context = TaskContext {
-        cluster: Arc::clone(&cluster),
-        offerings: Arc::clone(&offerings),
-        writer: writer.clone(),
-        metrics: Arc::clone(&metrics),
-    };
-    start_periodic_tasks(&settings, &context, &mut tasks);
     let sources = NoticeSources { cluster: &cluster, offerings: &offerings, notices: &notices, metrics: &metrics };
     listen(&settings, &sources, &mut tasks);
-    tasks.spawn(Arc::new(Reconciler::new(shared, writer, launcher, disruptor)).run());
-    tasks.spawn(provisioner.run(triggers));
+    if settings.observe {
+        tasks.spawn(observer::observe(cluster, offerings).instrument(span::task("observer")));
+        tasks.spawn(provisioner.only_observing().run(triggers));
+    } else {
+        start_acting(&settings, shared, writer, disruptor, &mut tasks);
+        tasks.spawn(provisioner.run(triggers));
+    }
 
     let outcome = until_the_end(&leading, &mut tasks).await;
     store.finish().await;
@@ -142,6 +141,13 @@ pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
         lease.release().await;
     }
     outcome
+}
+
+/// Sends events of objects. In observe mode they are dropped, as by any recorder without a receiver.
+fn send_events(settings: &Settings, client: &Client, outgoing: Receiver<events::Event>, tasks: &mut JoinSet<()>) {
+    if !settings.observe {
+        tasks.spawn(events::send(client.clone(), outgoing).instrument(span::task("events")));
+    }
 }
 
 /// Starts the tasks that write ConfigMaps for `kerf`, and returns the storage of the decision log for its last write.
@@ -159,6 +165,26 @@ fn start_publishing(
     let market = published_market::publish(client.clone(), namespace.clone(), cluster(), offerings(), leading.clone());
     tasks.spawn(market.instrument(span::task("published market")));
     store
+}
+
+/// Starts the reconcilers, and the tasks that check the whole cluster periodically.
+fn start_acting(
+    settings: &Settings,
+    shared: Shared,
+    writer: Writer,
+    disruptor: Arc<Disruptor>,
+    tasks: &mut JoinSet<()>,
+) {
+    let context = TaskContext {
+        cluster: Arc::clone(&shared.cluster),
+        offerings: Arc::clone(&shared.offerings),
+        writer: writer.clone(),
+        metrics: Arc::clone(&shared.metrics),
+    };
+    start_periodic_tasks(settings, &context, tasks);
+    let TaskContext { cluster, offerings, metrics, .. } = context;
+    let launcher = launch::Launcher::new(cluster, offerings, writer.clone(), metrics);
+    tasks.spawn(Arc::new(Reconciler::new(shared, writer, launcher, disruptor)).run());
 }
 
 /// Starts the tasks that check the whole cluster periodically.

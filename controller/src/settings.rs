@@ -15,6 +15,14 @@ use crate::state::index::Permissions;
 
 pub use gates::Gates;
 
+/// Default name of the Lease, as Karpenter's.
+const LEASE: &str = "karpenter-leader-election";
+/// Default name of the Lease of controllers that only observe, beside one that acts.
+const OBSERVER_LEASE: &str = "kerf-observer";
+/// Sentence about settings without effect in observe mode.
+const OBSERVES: &str =
+    "OBSERVE: plans are recorded and not carried out; INTERRUPTION_QUEUE, PACKING and SURGE have no effect";
+
 /// Flags and environment variables as written.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "kerf-controller", version, about = "Just-in-time nodes for Kubernetes on EC2")]
@@ -103,11 +111,14 @@ pub struct Args {
     /// Age of the view of a kind above which nodes are not disrupted voluntarily: 150s or more.
     #[arg(long, env = "MAX_VIEW_AGE", default_value = "3m", value_parser = view_age)]
     max_view_age: jiff::SignedDuration,
+    /// Plans are recorded and not carried out: nothing is written but the decision log, and EC2 is only read.
+    #[arg(long, env = "OBSERVE", default_value_t = false, action = clap::ArgAction::Set)]
+    observe: bool,
     /// No Lease; only for a single replica.
     #[arg(long, env = "DISABLE_LEADER_ELECTION", default_value_t = false, action = clap::ArgAction::Set)]
     disable_leader_election: bool,
-    /// Name of the Lease.
-    #[arg(long, env = "LEADER_ELECTION_NAME", default_value = "karpenter-leader-election")]
+    /// Name of the Lease [default: karpenter-leader-election, with OBSERVE kerf-observer].
+    #[arg(long, env = "LEADER_ELECTION_NAME", default_value = "")]
     leader_election_name: String,
     /// Namespace of the Lease [default: SYSTEM_NAMESPACE, else kube-system].
     #[arg(long, env = "LEADER_ELECTION_NAMESPACE", default_value = "")]
@@ -178,6 +189,8 @@ pub struct Settings {
     pub debug_port: Option<u16>,
     /// Age of the view of a kind above which nodes are not disrupted voluntarily.
     pub max_view_age: jiff::SignedDuration,
+    /// True if plans are recorded and not carried out.
+    pub observe: bool,
     /// Lease; `None` without leader election.
     pub lease: Option<LeaseName>,
     /// Name of the queue with EC2's notices.
@@ -221,7 +234,10 @@ impl Args {
         };
         let namespace = Some(self.leader_election_namespace).filter(|name| !name.is_empty());
         let own = self.system_namespace;
-        let lease = LeaseName { namespace: namespace.unwrap_or_else(|| own.clone()), name: self.leader_election_name };
+        let name = Some(self.leader_election_name).filter(|name| !name.is_empty());
+        let name = name.unwrap_or_else(|| if self.observe { OBSERVER_LEASE } else { LEASE }.to_owned());
+        let lease = LeaseName { namespace: namespace.unwrap_or_else(|| own.clone()), name };
+        let unmet = self.inherited.unmet().into_iter().chain(self.observe.then(|| OBSERVES.to_owned())).collect();
         Settings {
             cluster_name: self.cluster_name,
             cluster_endpoint: self.cluster_endpoint,
@@ -239,18 +255,19 @@ impl Args {
             class_refresh: self.ami_refresh_interval.min(self.subnet_refresh_interval),
             batch: BatchWindow { idle: self.batch_idle_duration, max: self.batch_max_duration },
             gates,
-            permissions: Permissions { packing: self.packing, surge: self.surge },
+            permissions: Permissions { packing: self.packing && !self.observe, surge: self.surge && !self.observe },
             planning,
             metrics: (self.listen_address, self.metrics_port).into(),
             probes: (self.listen_address, self.health_probe_port).into(),
             debug_port: Some(self.debug_port).filter(|port| *port != 0),
             max_view_age: self.max_view_age,
+            observe: self.observe,
             lease: (!self.disable_leader_election).then_some(lease),
-            interruption_queue: Some(self.interruption_queue).filter(|name| !name.is_empty()),
+            interruption_queue: Some(self.interruption_queue).filter(|name| !name.is_empty() && !self.observe),
             zonal_shift: self.enable_zonal_shift,
             log_level: self.log_level,
             log_format: self.log_format,
-            unmet: self.inherited.unmet(),
+            unmet,
             metrics_detail: self.metrics_detail,
             exports_cluster_state: !self.inherited.disable_cluster_state_observability,
         }
@@ -401,6 +418,21 @@ mod tests {
         assert_eq!(granted(&[]), (false, false));
         assert_eq!(granted(&["--packing=true", "--surge=false"]), (true, false));
         assert_eq!(granted(&["--surge=true"]), (false, true));
+    }
+
+    /// An observer beside Karpenter must take neither its Lease nor the messages of its queue.
+    #[test]
+    fn observer_has_its_own_lease_and_no_queue() {
+        let settings = |flags: &[&str]| args(flags).map(Args::settings).unwrap_or_else(|error| panic!("{error}"));
+        let lease = |settings: &super::Settings| settings.lease.as_ref().map(|lease| lease.name.clone());
+        let acting = settings(&["--interruption-queue=demo"]);
+        assert_eq!(lease(&acting).as_deref(), Some("karpenter-leader-election"));
+        assert_eq!((acting.interruption_queue.as_deref(), acting.unmet.len()), (Some("demo"), 0));
+        let observing = settings(&["--observe=true", "--interruption-queue=demo", "--surge=true"]);
+        assert_eq!(lease(&observing).as_deref(), Some("kerf-observer"));
+        assert_eq!((observing.interruption_queue, observing.permissions.surge), (None, false));
+        assert!(observing.unmet[0].contains("INTERRUPTION_QUEUE, PACKING and SURGE have no effect"));
+        assert_eq!(lease(&settings(&["--observe=true", "--leader-election-name=own"])).as_deref(), Some("own"));
     }
 
     /// An EC2NodeClass is refreshed as a whole, so the shorter interval applies to both.

@@ -30,6 +30,10 @@ const ROWS: &[(&[&str], &[&str])] = &[
     (&["--set=kerf=null"], &["the values lack the defaults", "--reset-then-reuse-values"]),
     (&["--is-upgrade", "--api-versions=karpenter.sh/v1/NodePool"], &["no NodeUsages", "controller/chart-crd"]),
     (&["--set=settings.batchIdleDuration=soon"], &["settings.batchIdleDuration is \"soon\"", "write it like 10s"]),
+    (
+        &["--set=kerf.observe=true", "--set=kerf.surge.enabled=true"],
+        &["kerf.observe lets the controller change nothing", "disable these, or kerf.observe"],
+    ),
     (&["--set=kerf.maxViewAge=soon"], &["kerf.maxViewAge is \"soon\"", "write it like 3m"]),
     (&["--set=kerf.maxViewAge=2m"], &["kerf.maxViewAge is \"2m\"", "write 150s or more"]),
     (&["--set=kerf.maxViewAge=2m29s999ms"], &["kerf.maxViewAge is \"2m29s999ms\"", "write 150s or more"]),

@@ -97,6 +97,35 @@ fn chart_grants_packing_and_surge_only_on_request() -> Result<()> {
     Ok(())
 }
 
+/// An observer may write only its decision log and its Lease, and must not restrict the requests of others.
+#[test]
+fn chart_grants_an_observer_no_change() -> Result<()> {
+    let objects = render(Version::Four, &[&super::LEAST[..], &["--set=kerf.observe=true"]].concat())?;
+    let kind = |object: &DynamicObject| object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
+    let policies = objects.iter().filter(|object| kind(object).starts_with("ValidatingAdmissionPolicy")).count();
+    ensure!(policies == 0, "{policies} admission policies");
+    let mut rules = Vec::new();
+    for (of, name) in [("ClusterRole", "karpenter"), ("ClusterRole", "karpenter-core"), ("Role", "karpenter")] {
+        let role = super::object(&objects, of, name)?;
+        rules.extend(role["rules"].as_array().context("a role without rules")?.clone());
+    }
+    ensure!(rules.len() > 10, "only {} rules", rules.len());
+    let reads = |rule: &Value| {
+        let verbs = rule["verbs"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        verbs.into_iter().all(|verb| ["get", "list", "watch"].contains(&verb))
+    };
+    let own = |rule: &Value| ["configmaps", "leases"].iter().any(|own| rule["resources"] == json!([own]));
+    let wrong = rules.iter().find(|rule| !reads(rule) && !own(rule));
+    ensure!(wrong.is_none(), "{wrong:?}");
+    let lease = rules.iter().any(|rule| rule["resourceNames"] == json!(["kerf-observer"]));
+    ensure!(lease, "no right on the Lease of observers");
+    let deployment = super::object(&objects, "Deployment", "karpenter")?;
+    let environment = &deployment["spec"]["template"]["spec"]["containers"][0]["env"];
+    let observes = json!({"name": "OBSERVE", "value": "true"});
+    ensure!(environment.as_array().is_some_and(|all| all.contains(&observes)), "{environment}");
+    Ok(())
+}
+
 /// Control planes of tests and demo read the chart's RBAC from a file, so that they need no Helm.
 #[test]
 fn rights_of_control_planes_match_rbac_of_the_chart() -> Result<()> {

@@ -269,6 +269,14 @@ impl ControlPlane {
         chart::apply_rights(&self.admin().await?).await
     }
 
+    /// Applies the chart's roles for a controller that only observes, in place of [`ControlPlane::apply_rights`].
+    ///
+    /// # Errors
+    /// Returns the errors of [`ControlPlane::apply_rights`].
+    pub async fn apply_observer_rights(&self) -> Result<()> {
+        chart::apply_observer_rights(&self.admin().await?).await
+    }
+
     /// Stops scheduler, controller manager, API server and etcd, one after the other: an API server without etcd would hang in
     /// its graceful stop and keep its port. Returns the names of the components that had to be killed.
     ///

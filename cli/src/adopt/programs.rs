@@ -9,7 +9,7 @@ use super::{is_of, named, text};
 const LEADER_LEASE: &str = "karpenter-leader-election";
 
 /// Variables that the controller reads; a test compares them with its settings.
-const SUPPORTED_VARIABLES: [&str; 47] = [
+const SUPPORTED_VARIABLES: [&str; 48] = [
     "AMI_REFRESH_INTERVAL",
     "AWS_ENDPOINT_URL",
     "AWS_REGION",
@@ -48,6 +48,7 @@ const SUPPORTED_VARIABLES: [&str; 47] = [
     "METRICS_DETAIL",
     "METRICS_PORT",
     "MIN_VALUES_POLICY",
+    "OBSERVE",
     "PACKING",
     "PREFERENCE_POLICY",
     "PREFERENCE_PREMIUM",
@@ -117,17 +118,26 @@ pub(super) fn controller<'a>(objects: &[&'a Value]) -> Option<&'a Value> {
     Some(deployment(objects)?.1)
 }
 
-/// Returns the namespace of the controller.
+/// Returns the namespace of the controller that publishes its market: one that only observes beside Karpenter, else the one that acts.
 pub(super) fn namespace<'a>(objects: &[&'a Value]) -> Option<&'a str> {
-    deployment(objects).map(|(deployment, _)| text(deployment, "/metadata/namespace"))
+    let observer = deployments(objects).find(|(_, container)| observes(container));
+    observer.or_else(|| deployment(objects)).map(|(deployment, _)| text(deployment, "/metadata/namespace"))
 }
 
-/// Returns the Deployment of the controller with its container.
+/// Returns the Deployment of the controller with its container. One that only observes counts only without another.
 fn deployment<'a>(objects: &[&'a Value]) -> Option<(&'a Value, &'a Value)> {
+    let acting = deployments(objects).find(|(_, container)| !observes(container));
+    acting.or_else(|| deployments(objects).next())
+}
+
+fn observes(container: &Value) -> bool {
+    variable(container, "OBSERVE") == Some("true")
+}
+
+fn deployments<'a>(objects: &[&'a Value]) -> impl Iterator<Item = (&'a Value, &'a Value)> {
+    let is_controller = |one: &&Value| is_karpenter(one) || variable(one, "KARPENTER_SERVICE").is_some();
     let deployments = objects.iter().copied().filter(|object| is_of(object, "apps", "Deployment"));
-    let is_controller = |one: &Value| is_karpenter(one) || variable(one, "KARPENTER_SERVICE").is_some();
-    let find = |deployment| Some((deployment, containers(deployment).find(|container| is_controller(container))?));
-    deployments.into_iter().find_map(find)
+    deployments.filter_map(move |deployment| Some((deployment, containers(deployment).find(is_controller)?)))
 }
 
 /// Returns a setting of the controller's Deployment.
@@ -223,7 +233,31 @@ fn settings(object: &Value, container: &Value) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn deployment_prefers_a_controller_that_acts_and_namespace_one_that_observes() {
+        let deployment = |namespace: &str, observes: &str| {
+            let variables =
+                json!([{"name": "KARPENTER_SERVICE", "value": "it"}, {"name": "OBSERVE", "value": observes}]);
+            json!({
+                "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "it", "namespace": namespace},
+                "spec": {"template": {"spec": {"containers": [{"name": "controller", "env": variables}]}}},
+            })
+        };
+        let (observer, acting) = (deployment("kerf-observer", "true"), deployment("kube-system", "false"));
+        let of = |objects: &[&Value]| {
+            let found =
+                super::deployment(objects).map(|(deployment, _)| text(deployment, "/metadata/namespace").to_owned());
+            (found, namespace(objects).map(str::to_owned))
+        };
+        let names = |one: &str, other: &str| (Some(one.to_owned()), Some(other.to_owned()));
+        assert_eq!(of(&[&observer, &acting]), names("kube-system", "kerf-observer"));
+        assert_eq!(of(&[&observer]), names("kerf-observer", "kerf-observer"));
+        assert_eq!(of(&[&acting]), names("kube-system", "kube-system"));
+    }
 
     /// The controller links the EC2 SDK, so its settings are read from its source files.
     #[test]

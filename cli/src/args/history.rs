@@ -1,4 +1,4 @@
-//! Arguments of `kerf log` and `kerf report`.
+//! Arguments of `kerf log`, `kerf report` and `kerf compare`.
 
 use std::path::PathBuf;
 
@@ -65,6 +65,28 @@ pub struct Report {
     /// Records.
     #[command(flatten)]
     pub history: History,
+}
+
+/// Arguments of `kerf compare`.
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// Records.
+    #[command(flatten)]
+    pub history: History,
+    /// Length of a period, such as 1h or 1d; at least 15m
+    #[arg(long, value_name = "DURATION", value_parser = comparison_period, default_value = "1h")]
+    pub every: SignedDuration,
+}
+
+/// Parses the length of a period, which is not shorter than that of a summary.
+fn comparison_period(text: &str) -> Result<SignedDuration, String> {
+    let least = SignedDuration::from_mins(15);
+    period(text).and_then(|period| {
+        let is_long = period >= least;
+        is_long
+            .then_some(period)
+            .ok_or_else(|| format!("{text:?} is too short: a summary has 15 minutes, write 15m or more"))
+    })
 }
 
 /// Parses a duration with days of 24 hours.

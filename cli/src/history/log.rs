@@ -47,10 +47,10 @@ fn sentence(decision: &Decision) -> String {
         parts.push(decision.message.clone());
     }
     match decision.kind {
-        DecisionKind::Created => parts.extend(choice(decision)),
+        DecisionKind::Created | DecisionKind::WouldCreate => parts.extend(choice(decision)),
         DecisionKind::Launched => parts.extend(instance(decision)),
         DecisionKind::Initialized => parts.push(api::timeline::line(&decision.stages)),
-        DecisionKind::Disrupting => parts.extend(consequences(decision)),
+        DecisionKind::Disrupting | DecisionKind::WouldDisrupt => parts.extend(consequences(decision)),
         DecisionKind::Unknown => parts.push("written by a newer version: upgrade kerf".to_owned()),
         DecisionKind::LaunchFailed
         | DecisionKind::Unschedulable
@@ -65,12 +65,15 @@ fn sentence(decision: &Decision) -> String {
 /// Returns the objects of the decision.
 fn subject(decision: &Decision) -> String {
     let Decision { nodeclaims, nodes, pods, nodepools, .. } = decision;
+    let pool = if nodepools.is_empty() { String::new() } else { format!(" of NodePool {}", nodepools.listed(SHOWN)) };
+    if decision.kind == DecisionKind::WouldCreate {
+        return format!("NodeClaim{pool}");
+    }
     let (kind, names) = match (nodes.is_empty(), nodeclaims.is_empty()) {
         (false, _) => ("Node", nodes),
         (true, false) => ("NodeClaim", nodeclaims),
         (true, true) => ("Pod", pods),
     };
-    let pool = if nodepools.is_empty() { String::new() } else { format!(" of NodePool {}", nodepools.listed(SHOWN)) };
     format!("{kind} {}{pool}", names.listed(SHOWN))
 }
 
@@ -99,9 +102,11 @@ fn consequences(decision: &Decision) -> Vec<String> {
     let moved = (!decision.pods.is_empty()).then(|| format!("moves {}", counted(decision.pods.count, "pod")));
     let replaced = (!decision.replacements.is_empty())
         .then(|| format!("replaced by NodeClaim {}", decision.replacements.listed(SHOWN)));
+    let planned = (decision.replacements.is_empty() && !decision.instance_types.is_empty())
+        .then(|| format!("replaced by types {}", decision.instance_types.listed(SHOWN)));
     let saving = decision.saving_per_hour.map(|saving| match decision.price_per_hour {
         Some(price) => format!("saves {} of {} per hour", rounded(saving), rounded(price)),
         None => format!("saves {} per hour", rounded(saving)),
     });
-    [moved, replaced, saving].into_iter().flatten().collect()
+    [moved, replaced, planned, saving].into_iter().flatten().collect()
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::error::{InputError, Place};
 
 /// A text with the file name for errors.
+#[derive(Clone)]
 pub(crate) struct File {
     pub(crate) name: String,
     pub(crate) text: String,

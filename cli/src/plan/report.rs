@@ -12,6 +12,7 @@ use planner::{Launch, PodVerdict, Purpose, Requirement, Resources};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::what_if::WhatIf;
 use super::{PlanAnswer, cost, view};
 use crate::output::money::dollars;
 pub use disruption::{CommandReport, Disruption, NotResizedPod, PodPlace, Resized, StayingNode};
@@ -45,6 +46,9 @@ pub struct PlanReport {
     pub cost: Cost,
     /// Warnings for the user.
     pub warnings: Vec<String>,
+    /// Comparison with the plan without changes, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub what_if: Option<WhatIf>,
 }
 
 /// A NodeClaim to launch.
@@ -170,6 +174,7 @@ impl PlanReport {
             disruption: disruption::disruption(answer, interrupted::commands(answer, &names), &names),
             cost: Cost::new(answer),
             warnings: warnings(answer),
+            what_if: None,
         }
     }
 }

@@ -38,6 +38,10 @@ pub fn table(answer: &PlanAnswer, report: &PlanReport, colours: bool) -> String 
     table.list("IGNORED", report.ignored.iter().map(|it| (it.pod.as_str(), it.reason.as_str())));
     table.list("WARNINGS", report.warnings.iter().map(|text| ("", text.as_str())));
     table.cost(answer, report);
+    if let Some(what_if) = &report.what_if {
+        table.heading("WHAT IF");
+        table.lines.extend(what_if.lines());
+    }
     table.lines.join("\n") + "\n"
 }
 

@@ -13,8 +13,10 @@ use api::decisions::Decision;
 use daemon::admin::{self, Page, Pages};
 use jiff::Timestamp;
 
+use super::what_if::WhatIf;
 use super::{PlanAnswer, explain};
 use crate::failure::Failure;
+use crate::input::Change;
 use data::PageData;
 
 const INDEX: &str = include_str!("ui/index.html");
@@ -23,10 +25,13 @@ const STYLE: &str = include_str!("ui/style.css");
 /// Number of the newest decisions on the page.
 const DECISIONS: usize = 200;
 
+/// Plans for objects that were read once, with changes.
+pub(crate) type Planner = Box<dyn Fn(&[Change]) -> Result<PlanAnswer, Failure> + Send + Sync>;
+
 /// Sources of the page.
 pub(crate) struct UiSources<R, D> {
-    /// Reads the objects and plans.
-    pub(crate) answer: R,
+    /// Reads the objects.
+    pub(crate) read: R,
     /// Reads the decisions of the controller.
     pub(crate) decisions: D,
     /// Time between two readings; `None` for files, which are read once.
@@ -39,11 +44,11 @@ pub(crate) struct UiSources<R, D> {
 /// Returns an error if the first reading fails, or if the port is not free.
 pub(crate) fn serve<R, D>(port: u16, sources: UiSources<R, D>) -> Result<(), Failure>
 where
-    R: Fn() -> Result<PlanAnswer, Failure> + Send + 'static,
+    R: Fn() -> Result<Planner, Failure> + Send + 'static,
     D: Fn() -> Result<Vec<Decision>, Failure> + Send + 'static,
 {
     let pages = Arc::new(UiPages::new(secret()));
-    pages.update((sources.answer)()?);
+    pages.update((sources.read)()?)?;
     pages.decide((sources.decisions)());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::internal)?;
     runtime.block_on(async {
@@ -72,15 +77,14 @@ fn secret() -> String {
 /// Reads again and again on a thread that ends with the process.
 fn read_again<R, D>(pages: Arc<UiPages>, sources: UiSources<R, D>, interval: Duration)
 where
-    R: Fn() -> Result<PlanAnswer, Failure> + Send + 'static,
+    R: Fn() -> Result<Planner, Failure> + Send + 'static,
     D: Fn() -> Result<Vec<Decision>, Failure> + Send + 'static,
 {
     thread::spawn(move || {
         loop {
             thread::sleep(interval);
-            match (sources.answer)() {
-                Ok(answer) => pages.update(answer),
-                Err(failure) => pages.state().problem = format!("cannot be read: {failure}"),
+            if let Err(failure) = (sources.read)().and_then(|planner| pages.update(planner)) {
+                pages.fail(&failure);
             }
             pages.decide((sources.decisions)());
         }
@@ -96,6 +100,7 @@ struct UiPages {
 
 #[derive(Default)]
 struct UiState {
+    planner: Option<Arc<Planner>>,
     answer: Option<Arc<PlanAnswer>>,
     read: Timestamp,
     /// Reason why the last reading failed.
@@ -103,6 +108,8 @@ struct UiState {
     decisions: Vec<Decision>,
     /// Reason why there are no decisions.
     undecided: String,
+    /// Data of the page, until one of the others changes.
+    data: Option<String>,
 }
 
 impl UiPages {
@@ -115,13 +122,23 @@ impl UiPages {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn update(&self, answer: PlanAnswer) {
+    fn update(&self, planner: Planner) -> Result<(), Failure> {
+        let answer = planner(&[])?;
         let mut state = self.state();
-        (state.answer, state.read, state.problem) = (Some(Arc::new(answer)), Timestamp::now(), String::new());
+        (state.planner, state.answer) = (Some(Arc::new(planner)), Some(Arc::new(answer)));
+        (state.read, state.problem, state.data) = (Timestamp::now(), String::new(), None);
+        Ok(())
+    }
+
+    /// Keeps the last readings.
+    fn fail(&self, failure: &Failure) {
+        let mut state = self.state();
+        (state.problem, state.data) = (format!("cannot be read: {failure}"), None);
     }
 
     fn decide(&self, decisions: Result<Vec<Decision>, Failure>) {
         let mut state = self.state();
+        state.data = None;
         match decisions {
             Ok(mut decisions) => {
                 let old = decisions.len().saturating_sub(DECISIONS);
@@ -137,10 +154,25 @@ impl UiPages {
     }
 
     fn data(&self) -> Option<String> {
+        let mut state = self.state();
+        if state.data.is_none() {
+            let answer = state.answer.as_ref()?;
+            let data = PageData::new(answer, state.read, &state.problem, &state.decisions, &state.undecided);
+            state.data = Some(serde_json::to_string(&data).ok()?);
+        }
+        state.data.clone()
+    }
+
+    /// Returns the comparison with the plan for changed objects, one change per line.
+    fn what_if(&self, changes: &str) -> Option<String> {
+        let planner = self.state().planner.clone()?;
         let answer = self.answer()?;
-        let state = self.state();
-        let data = PageData::new(&answer, state.read, &state.problem, &state.decisions, &state.undecided);
-        serde_json::to_string(&data).ok()
+        let changes: Result<Vec<Change>, String> = changes.lines().map(Change::parse).collect();
+        let compared = changes.map_err(Failure::usage).and_then(|changes| planner(&changes));
+        Some(compared.map_or_else(
+            |failure| failure.to_string(),
+            |changed| WhatIf::new(&answer, &changed).lines().join("\n") + "\n",
+        ))
     }
 
     /// Returns the explanation of a node, a pod, or the cost.
@@ -149,11 +181,22 @@ impl UiPages {
         let text = match object.split_once('/') {
             Some(("node", name)) => explain::node(&answer, name, false),
             Some(("pod", name)) => explain::pod(&answer, name, false),
-            _ if object == "cost" => return Some(explain::cost_of_cluster(&answer, false)),
+            Some(("cost", label)) => return Some(explain::cost_of_cluster(&answer, Some(label), false)),
+            _ if object == "cost" => return Some(explain::cost_of_cluster(&answer, None, false)),
             _ => return None,
         };
         Some(text.map_or_else(|failure| failure.to_string(), |(text, _)| text))
     }
+}
+
+/// Returns the text whose bytes are written as hexadecimal digits, so that a path can contain any character.
+fn text_of(digits: &str) -> Option<String> {
+    if !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
+    String::from_utf8(bytes?).ok()
 }
 
 fn page(media_type: &'static str, body: impl Into<Vec<u8>>) -> Option<Page> {
@@ -167,7 +210,14 @@ impl Pages for UiPages {
             "app.js" => page("text/javascript; charset=utf-8", SCRIPT),
             "style.css" => page("text/css; charset=utf-8", STYLE),
             "data.json" => page("application/json", self.data()?),
-            path => page("text/plain; charset=utf-8", self.explanation(path.strip_prefix("why/")?)?),
+            path => {
+                let text = match path.split_once('/')? {
+                    ("why", object) => self.explanation(object)?,
+                    ("what-if", changes) => self.what_if(&text_of(changes)?)?,
+                    _ => return None,
+                };
+                page("text/plain; charset=utf-8", text)
+            }
         }
     }
 

@@ -10,6 +10,9 @@ values.yaml.
 {{- if and .Values.settings.disableClusterStateObservability (or .Values.kerf.monitoring.prometheusRule.enabled .Values.kerf.monitoring.dashboards.enabled) }}
 - kerf.monitoring: most alerts and dashboards have no data, because settings.disableClusterStateObservability disables their metrics.
 {{- end }}
+{{- if and .Values.kerf.observe .Values.settings.interruptionQueue }}
+- settings.interruptionQueue: with kerf.observe the controller reads no queue, because another one needs its messages.
+{{- end }}
 {{- range $at, $names := dict
   "" (list "additionalAnnotations" "additionalClusterRoleRules" "additionalLabels" "affinity" "controller" "dnsConfig" "dnsPolicy" "extraVolumes" "fullnameOverride" "hostNetwork" "imagePullPolicy" "imagePullSecrets" "initContainers" "kerf" "logErrorOutputPaths" "logLevel" "logOutputPaths" "nameOverride" "nodeSelector" "podAnnotations" "podDisruptionBudget" "podLabels" "podSecurityContext" "priorityClassName" "replicas" "revisionHistoryLimit" "schedulerName" "service" "serviceAccount" "serviceMonitor" "settings" "strategy" "terminationGracePeriodSeconds" "tolerations" "topologySpreadConstraints")
   "controller" (list "containerName" "env" "envFrom" "extraVolumeMounts" "healthProbe" "image" "metrics" "resources" "securityContext" "sidecarContainer" "sidecarVolumeMounts")

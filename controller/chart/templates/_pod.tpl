@@ -41,6 +41,7 @@
   (list "MAX_VIEW_AGE" .Values.kerf.maxViewAge)
   (list "PACKING" .Values.kerf.packing.enabled)
   (list "SURGE" .Values.kerf.surge.enabled)
+  (list "OBSERVE" (ternary "true" "" .Values.kerf.observe))
 }}
 {{- $value := index $pair 1 }}
 {{- if not (or (kindIs "invalid" $value) (eq (toString $value) "")) }}

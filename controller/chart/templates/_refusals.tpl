@@ -29,6 +29,9 @@ Rejects unsupported and contradictory values, with an error that names the value
 {{- if eq (int .Values.controller.metrics.port) (int .Values.controller.healthProbe.port) -}}
 {{- fail (printf "controller.metrics.port and controller.healthProbe.port are both %d: give each a port of its own" (int .Values.controller.metrics.port)) -}}
 {{- end -}}
+{{- if and .Values.kerf.observe (or .Values.kerf.packing.enabled .Values.kerf.surge.enabled) -}}
+{{- fail "kerf.observe lets the controller change nothing, but kerf.packing.enabled or kerf.surge.enabled let it change pods: disable these, or kerf.observe" -}}
+{{- end -}}
 {{- include "kerf.refusals.forms" . -}}
 {{- include "kerf.refusals.environment" . -}}
 {{- include "kerf.refusals.cluster" . -}}

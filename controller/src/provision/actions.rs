@@ -1,5 +1,6 @@
 //! Consequences of a plan: NodeClaims to create, nominations, commands to begin, and events. Pure.
 
+pub mod observation;
 mod pod_events;
 
 use std::collections::{BTreeMap, BTreeSet};

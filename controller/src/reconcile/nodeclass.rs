@@ -75,16 +75,32 @@ pub async fn decide(
     if !has_finalizer(&view.class) {
         return Ok(NodeClassDecision::new(vec![add_finalizer(&view.class)], offerings.class_refresh()));
     }
-    let settings = offerings.cluster().today();
-    let queries = nodeclass::queries(&view.class, &settings);
-    let answers = nodeclass::fetch(offerings.cloud(), &queries, offerings.memory(), view.now).await;
-    let mut resolution = nodeclass::resolve(&view.class, answers, &settings, view.now);
+    let mut resolution = resolve(view, offerings).await;
     complete_profile(view, offerings, writer, &mut resolution).await?;
-    let check = user_data::check(view, &resolution.class, &settings);
+    let check = user_data::check(view, &resolution.class, &offerings.cluster().today());
     let denied_tags = dry_run::rehearse(view, offerings, &mut resolution).await;
     let mut decision = readiness::decide_readiness(view, offerings, resolution);
     decision.steps.extend(check.notes.into_iter().chain(denied_tags));
     Ok(NodeClassDecision { user_data: check.bytes, ..decision })
+}
+
+/// Queries AWS for the resources that the EC2NodeClass selects, for plans that are not carried out. Returns the delay before the
+/// next time.
+pub async fn observe(view: &NodeClassView, offerings: &Offerings) -> Duration {
+    if view.class.metadata.deletion_timestamp.is_some() {
+        offerings.forget(view.class.metadata.name.as_deref().unwrap_or_default());
+        return offerings.class_refresh();
+    }
+    let resolution = resolve(view, offerings).await;
+    // Another controller writes the status.
+    readiness::decide_readiness(view, offerings, resolution).after
+}
+
+async fn resolve(view: &NodeClassView, offerings: &Offerings) -> Resolution {
+    let settings = offerings.cluster().today();
+    let queries = nodeclass::queries(&view.class, &settings);
+    let answers = nodeclass::fetch(offerings.cloud(), &queries, offerings.memory(), view.now).await;
+    nodeclass::resolve(&view.class, answers, &settings, view.now)
 }
 
 /// Completes the instance profile. A refusal by IAM becomes part of the resolution.

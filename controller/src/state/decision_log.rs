@@ -9,6 +9,7 @@ use api::NodeClaim;
 use api::decisions::{Decision, DecisionKind, Summary};
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use planner::FleetCost;
 
 use crate::state::index::Index;
 use crate::state::plans::pod_decisions::PodDecisions;
@@ -38,6 +39,11 @@ impl DecisionLog {
             totals.lose();
         }
         decisions.push_back(decision);
+    }
+
+    /// Stores the fleet that an observing controller would launch for the present pods.
+    pub fn expect_fleet(&self, fleet: FleetCost) {
+        self.0.lock().totals.expect_fleet(fleet);
     }
 
     /// Returns the records since the last call.
@@ -95,6 +101,18 @@ fn log_line(decision: &Decision) {
             tracing::info!(reason, pods = decision.pods.count as i64, cause, "pods are unschedulable");
         }
         DecisionKind::LaunchFailed => tracing::info!(reason, nodeclaims = claims, cause, "no instance launched"),
+        DecisionKind::WouldCreate => tracing::info!(
+            nodepool = decision.nodepools.names.join(","),
+            pods = decision.pods.count as i64,
+            instance_type = decision.instance_types.names.first().map(String::as_str),
+            reason,
+            price_per_hour = price,
+            "would create nodeclaim"
+        ),
+        DecisionKind::WouldDisrupt => {
+            let saving = decision.saving_per_hour.map(api::price::dollars);
+            tracing::info!(reason, nodes, cause, saving_per_hour = saving, "would disrupt nodes");
+        }
         DecisionKind::Disrupted => tracing::info!(reason, nodeclaims = claims, "disrupted nodeclaims"),
         DecisionKind::Interrupted => tracing::info!(reason, nodeclaims = claims, cause, "instance is interrupted"),
         DecisionKind::Kept => tracing::debug!(reason, nodes, cause, "nodes stay"),

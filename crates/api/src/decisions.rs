@@ -8,7 +8,7 @@ mod summary;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use summary::{CommandTotals, Durations, NodeHours, Summary};
+pub use summary::{CommandTotals, Durations, NewFleet, NodeHours, Summary};
 
 use crate::timeline::StartStage;
 
@@ -39,6 +39,10 @@ pub enum DecisionKind {
     Kept,
     /// EC2 announced the end of an instance.
     Interrupted,
+    /// The controller only observes: otherwise it would create a NodeClaim.
+    WouldCreate,
+    /// The controller only observes: otherwise it would start a disruption command.
+    WouldDisrupt,
     /// Kind of a newer version.
     #[serde(other)]
     Unknown,
@@ -59,6 +63,8 @@ impl DecisionKind {
             Self::RolledBack => "rolled back",
             Self::Kept => "kept",
             Self::Interrupted => "interrupted",
+            Self::WouldCreate => "would create",
+            Self::WouldDisrupt => "would disrupt",
             Self::Unknown => "unknown",
         }
     }

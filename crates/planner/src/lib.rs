@@ -8,6 +8,7 @@
 pub mod check;
 mod disrupt;
 pub mod model;
+mod new_fleet;
 mod packing;
 mod payback;
 pub mod plan;
@@ -20,6 +21,7 @@ mod validation;
 pub use check::{Finding, ValidatedPlan, carried_out, check, checked, resized};
 pub use disrupt::balances;
 pub use model::*;
+pub use new_fleet::{FleetCost, new_fleet, without_nodes};
 pub use packing::fitting;
 pub use plan::*;
 pub use plan_cache::PlanCache;

@@ -13,7 +13,6 @@ use day::simulation::Simulation;
 use day::spending::{Spending, Use};
 use day::trace::{Event, Size, day};
 use day::verdict;
-use planner::{Pod, Snapshot};
 
 use crate::bound;
 
@@ -70,7 +69,7 @@ pub fn play(simulation: &mut Simulation, hours: i64, bounded: bool) -> anyhow::R
     let mut first = Spending::default();
     for hour in 1..=hours {
         if bounded && hour > 1 {
-            let bare = unbound(&simulation.snapshot().context("no plan in the first hour")?);
+            let bare = planner::without_nodes(&simulation.snapshot().context("no plan in the first hour")?);
             result.least += bound::within(&bound::Market::of(&bare)?, ROUNDS)?.dollars;
             result.anew += planner::plan(&bare).launches.iter().map(|launch| launch.price.0 as f64 / 1e6).sum::<f64>();
         }
@@ -81,22 +80,6 @@ pub fn play(simulation: &mut Simulation, hours: i64, bounded: bool) -> anyhow::R
     }
     result.spent = simulation.record.spending.since(&first).by_use();
     Ok(result)
-}
-
-/// Returns the same pods without any node, to compute the fleet for an empty cluster.
-fn unbound(snapshot: &Snapshot) -> Snapshot {
-    let mut bare = snapshot.clone();
-    let nodes = std::mem::take(&mut bare.nodes);
-    bare.pods.retain(|pod| pod.leaving_node.is_none());
-    for pod in nodes.iter().flat_map(|node| &node.pods).filter(|pod| pod.reschedulable && !pod.ending) {
-        let known = bare.shapes.iter().position(|shape| **shape == *pod.shape);
-        let shape = known.unwrap_or_else(|| {
-            bare.shapes.push(std::sync::Arc::clone(&pod.shape));
-            bare.shapes.len() - 1
-        });
-        bare.pods.push(Pod { uid: pod.uid.clone(), name: pod.name.clone(), shape, ..Pod::default() });
-    }
-    bare
 }
 
 /// Returns the totals of a day in a few lines.

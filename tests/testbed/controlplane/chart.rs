@@ -33,6 +33,9 @@ const VALUES: [&str; 4] = [
     "--set=kerf.surge.enabled=true",
 ];
 
+/// Values of a controller that only observes.
+const OBSERVER: [&str; 3] = [VALUES[0], VALUES[1], "--set=kerf.observe=true"];
+
 /// Time limit until the API server applies its new roles.
 const RELOAD: Duration = Duration::from_secs(120);
 
@@ -52,14 +55,27 @@ const RENDERED: &str = include_str!("rights.json");
 /// # Errors
 /// Returns an error if Helm cannot be built or rejects the chart.
 pub fn render_rights() -> Result<String> {
-    let mut objects = Helm::find(Version::Four)?.render(&Helm::chart("chart"), &VALUES)?;
+    Ok(serde_json::to_string_pretty(&rendered(&VALUES)?)? + "\n")
+}
+
+fn rendered(values: &[&str]) -> Result<Vec<DynamicObject>> {
+    let mut objects = Helm::find(Version::Four)?.render(&Helm::chart("chart"), values)?;
     objects.retain(|object| object.types.as_ref().is_some_and(|types| RIGHTS.contains(&types.kind.as_str())));
-    Ok(serde_json::to_string_pretty(&objects)? + "\n")
+    Ok(objects)
 }
 
 /// Server-side applies the permissions of the chart and waits until the controller's roles take effect.
 pub(super) async fn apply_rights(client: &Client) -> Result<()> {
-    let objects: Vec<DynamicObject> = serde_json::from_str(RENDERED).context("rights.json holds no objects")?;
+    apply_all(client, serde_json::from_str(RENDERED).context("rights.json holds no objects")?).await
+}
+
+/// The same for a controller that only observes.
+pub(super) async fn apply_observer_rights(client: &Client) -> Result<()> {
+    let objects = tokio::task::spawn_blocking(|| rendered(&OBSERVER)).await;
+    apply_all(client, objects.context("Helm was interrupted")??).await
+}
+
+async fn apply_all(client: &Client, objects: Vec<DynamicObject>) -> Result<()> {
     for object in objects {
         let kind = object.types.as_ref().context("a document without kind")?;
         apply(client, &object, &GroupVersionKind::try_from(kind)?).await?;

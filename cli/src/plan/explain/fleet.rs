@@ -15,9 +15,9 @@ use crate::plan::{PlanAnswer, cost, view};
 const SHOWN: usize = 10;
 const HOURS_PER_MONTH: i64 = 730;
 
-/// Returns the explanation of the cost of the cluster.
+/// Returns the explanation of the cost of the cluster, by workload or by this label of pods.
 #[must_use]
-pub fn cost_of_cluster(answer: &PlanAnswer, colours: bool) -> String {
+pub fn cost_of_cluster(answer: &PlanAnswer, by: Option<&str>, colours: bool) -> String {
     let mut explanation = Explanation::new(colours);
     let (before, after) = cost::before_and_after(answer);
     let (whole, saving) = (before.sum(), before.sum() - after.sum());
@@ -32,7 +32,7 @@ pub fn cost_of_cluster(answer: &PlanAnswer, colours: bool) -> String {
     }
     if !answer.built.snapshot.nodes.is_empty() {
         pools(&mut explanation, answer, whole);
-        workloads(&mut explanation, answer, whole);
+        workloads(&mut explanation, answer, by, whole);
     }
     explanation.heading("ANSWER");
     let launched = answer.plan.launches.len();
@@ -86,9 +86,10 @@ struct WorkloadCost {
     pods: usize,
 }
 
-/// Adds the most expensive workloads. The price of a node is divided among its pods by their requests, so idle capacity counts for
-/// the pods beside it.
-fn workloads(explanation: &mut Explanation, answer: &PlanAnswer, whole: i64) {
+/// Adds the most expensive workloads, or values of a label. The price of a node is divided among its pods by their requests, so idle
+/// capacity counts for the pods beside it.
+fn workloads(explanation: &mut Explanation, answer: &PlanAnswer, by: Option<&str>, whole: i64) {
+    let owner = owners(answer, by);
     let mut workloads: BTreeMap<String, WorkloadCost> = BTreeMap::new();
     let mut idle = 0;
     for node in &answer.built.snapshot.nodes {
@@ -101,14 +102,14 @@ fn workloads(explanation: &mut Explanation, answer: &PlanAnswer, whole: i64) {
             continue;
         }
         for (pod, weight) in pods.iter().zip(weights) {
-            let cost = workloads.entry(view::owner_of(answer, &pod.name)).or_default();
+            let cost = workloads.entry(owner(&pod.name)).or_default();
             cost.price += price * weight / sum;
             cost.pods += 1;
         }
     }
     let mut sorted: Vec<(String, WorkloadCost)> = workloads.into_iter().collect();
     sorted.sort_by_key(|(_, cost)| Reverse(cost.price));
-    explanation.heading("WORKLOADS");
+    explanation.heading(&by.map_or_else(|| "WORKLOADS".to_owned(), |label| format!("LABEL {label}")));
     for (owner, cost) in sorted.iter().take(SHOWN) {
         let share = percent(cost.price, whole);
         explanation.line(&format!("{owner}: {} ({share} %) for {}", rounded(cost.price), counted(cost.pods, "pod")));
@@ -120,6 +121,17 @@ fn workloads(explanation: &mut Explanation, answer: &PlanAnswer, whole: i64) {
     if idle > 0 {
         explanation.line(&format!("nodes without requests: {} ({} %)", rounded(idle), percent(idle, whole)));
     }
+}
+
+/// Returns the function from the name of a pod to the workload or label value to which its cost counts.
+fn owners<'a>(answer: &'a PlanAnswer, by: Option<&'a str>) -> Box<dyn Fn(&str) -> String + 'a> {
+    let Some(label) = by else { return Box::new(|pod| view::owner_of(answer, pod)) };
+    let value = |pod: &'a std::sync::Arc<api::objects::Pod>| {
+        let value = pod.metadata.labels.as_ref()?.get(label)?;
+        Some((format!("{}/{}", pod.namespace(), pod.name()), value.as_str()))
+    };
+    let values: BTreeMap<String, &str> = answer.cluster.objects.pods.iter().filter_map(value).collect();
+    Box::new(move |pod| values.get(pod).map_or_else(|| format!("without {label}"), |value| (*value).to_owned()))
 }
 
 /// Returns the share of a node that a pod requests, in millionths. CPU and memory have equal weight.

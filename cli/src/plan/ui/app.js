@@ -95,6 +95,20 @@ function showNodes() {
   find("nodes").replaceChildren(...(parts.length ? parts : [element("p", {}, "no node")]));
 }
 
+function timelineOf(stages) {
+  if (!stages.length) return [];
+  const row = element("span", { class: "timeline", "aria-hidden": "true" });
+  let before = 0;
+  for (const [name, end] of stages) {
+    const part = element("i", { title: `${name}: ${(end - before).toFixed(1)} s` });
+    part.style.flexGrow = Math.max(end - before, 0);
+    row.append(part);
+    before = end;
+  }
+  const words = stages.map(([name, end]) => `${name} ${end.toFixed(1)} s`).join(", ");
+  return [row, element("span", { class: "facts" }, words)];
+}
+
 function link(text, object, title) {
   const made = element("button", { type: "button", class: "link" }, text);
   made.addEventListener("click", () => explain(object, title));
@@ -117,7 +131,8 @@ function showLists() {
     const money = decision.saving ? `, saves ${decision.saving}/h` : decision.price ? `, ${decision.price}/h` : "";
     const message = decision.message ? `: ${decision.message}` : "";
     const time = element("time", { datetime: decision.time }, new Date(decision.time).toLocaleString());
-    return element("li", {}, time, element("br", {}), `${decision.kind} (${decision.reason}) ${decision.objects}${money}${message}`);
+    const text = `${decision.kind} (${decision.reason}) ${decision.objects}${money}${message}`;
+    return element("li", {}, time, element("br", {}), text, ...timelineOf(decision.stages));
   }), data.undecided || "none yet");
 }
 
@@ -129,14 +144,35 @@ function show() {
   find("problem").textContent = data.problem;
   showNodes();
   showLists();
+  showFields();
 }
 
-async function explain(object, title) {
+// Fields of NodePools that are changed most often.
+const FIELDS = [
+  "spec.disruption.consolidateAfter=5m", "spec.disruption.consolidationPolicy=WhenEmpty", "spec.limits.cpu=100",
+  "spec.weight=10", "spec.template.spec.requirements=[{key: karpenter.sh/capacity-type, operator: In, values: [spot]}]",
+];
+
+function showFields() {
+  const pools = [...new Set(data.nodes.map((node) => node.pool).filter(Boolean))].sort();
+  const options = pools.flatMap((pool) => FIELDS.map((field) => element("option", { value: `nodepool.${pool}.${field}` })));
+  if (options.length !== find("fields").children.length) find("fields").replaceChildren(...options);
+}
+
+function hex(text) {
+  return [...new TextEncoder().encode(text)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+function explain(object, title) {
+  return ask(`why/${object}`, title);
+}
+
+async function ask(path, title) {
   find("explanation-title").textContent = title;
   find("explanation-text").textContent = "reading";
   if (!find("explanation").open) find("explanation").showModal();
   try {
-    const answer = await fetch(`why/${object}`);
+    const answer = await fetch(path);
     find("explanation-text").textContent = await answer.text();
   } catch (error) {
     find("explanation-text").textContent = `kerf ui does not answer: ${error.message}`;
@@ -162,5 +198,13 @@ async function refresh() {
 find("tools").addEventListener("submit", (event) => event.preventDefault());
 find("filter").addEventListener("input", () => data && showNodes());
 find("order").addEventListener("change", () => data && showNodes());
-find("cost").addEventListener("click", () => explain("cost", "Cost of the cluster"));
+find("cost").addEventListener("click", () => {
+  const label = find("label").value.trim();
+  explain(label ? `cost/${label}` : "cost", "Cost of the cluster");
+});
+find("what-if").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const change = find("change").value.trim();
+  if (change) ask(`what-if/${hex(change)}`, `What if ${change}`);
+});
 refresh();

@@ -78,6 +78,8 @@ struct PageDecision<'a> {
     reason: &'a str,
     message: &'a str,
     objects: String,
+    /// Stages of a node's start, with their ends in seconds after its begin.
+    stages: Vec<(&'a str, f64)>,
     saving: Option<String>,
     price: Option<String>,
 }
@@ -154,10 +156,18 @@ impl<'a> PageDecision<'a> {
             reason: &decision.reason,
             message: &decision.message,
             objects,
+            stages: stages(decision),
             saving: decision.saving_per_hour.map(rounded),
             price: decision.price_per_hour.map(rounded),
         }
     }
+}
+
+/// Returns the stages of a node's start after the first one, with their times in seconds after it.
+fn stages(decision: &Decision) -> Vec<(&str, f64)> {
+    let Some(first) = decision.stages.first() else { return Vec::new() };
+    let after = decision.stages.iter().skip(1);
+    after.map(|stage| (stage.stage.as_str(), stage.at.duration_since(first.at).as_secs_f64())).collect()
 }
 
 /// Returns the parts of each node's CPU that its pods request, the largest first.

@@ -38,6 +38,10 @@ metrics! {
         "Resizes of running pods, by reason (makes_room, or restored: pressure, grown, unpacked; no_room: only \
          recorded) and outcome (success, error)"
     );
+    NEW_FLEET_COST: Gauge<NoLabels> = (
+        "kerf_observed_new_fleet_dollars_per_hour",
+        "Cost of the fleet that the controller would launch for the present pods, in dollars per hour; only with OBSERVE"
+    );
     SAVED_BY_USAGE: Gauge<NoLabels> = (
         "kerf_consolidation_saving_from_usage_dollars_per_hour",
         "Savings of the last plan that lower requests made possible, in dollars per hour"

@@ -1,8 +1,8 @@
 //! Tests of the totals: savings of commands, time and cost of nodes, waits of pods.
 
-use api::decisions::{Decision, DecisionKind, Names};
+use api::decisions::{Decision, DecisionKind, Names, NewFleet};
 use daemon::metric::Metrics;
-use planner::{Plan, Pod, PodVerdict, Report, Snapshot};
+use planner::{FleetCost, MicroDollars, Plan, Pod, PodVerdict, Report, Snapshot};
 use serde_json::json;
 
 use super::{DecisionLog, WAITING};
@@ -89,6 +89,30 @@ fn sample_adds_the_cost_of_launched_nodeclaims() {
     let [nodes] = summary.nodes.as_slice() else { panic!("{:?}", summary.nodes) };
     assert_eq!((nodes.nodepool.as_str(), nodes.instance_type.as_str()), ("general", "m5.large"));
     assert_eq!((nodes.seconds, nodes.unpriced_seconds, nodes.cost), (420, 60, 360));
+}
+
+#[test]
+fn sample_compares_the_nodes_with_the_new_fleet_once_it_is_known() {
+    let (log, mut index) = (DecisionLog::default(), Index::default());
+    let launched = claim(&json!({"status": {"providerID": PROVIDER_ID}}));
+    drop(index.apply(launched.as_ref().clone(), at(0), true));
+    let decisions = PodDecisions::new(at(0));
+    let sample = |second| log.sample(&index, &decisions, |_| Some(7200), at(second));
+    sample(0);
+    sample(60);
+    log.expect_fleet(FleetCost { nodes: 3, price: MicroDollars(3600), unplaced: 1 });
+    sample(90);
+    let summary = log.summary(at(90), true).unwrap();
+    let expected = NewFleet {
+        seconds: 30,
+        node_seconds: 90,
+        cost: 30,
+        actual_node_seconds: 30,
+        actual_cost: 60,
+        unplaced_seconds: 30,
+    };
+    assert_eq!(summary.new_fleet, Some(expected));
+    assert_eq!(summary.nodes.iter().map(|hours| hours.cost).sum::<i64>(), 180, "the cost of the whole time");
 }
 
 #[test]

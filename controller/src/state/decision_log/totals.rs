@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use api::decisions::{Decision, DecisionKind, NodeHours, Summary};
+use api::decisions::{CommandTotals, Decision, DecisionKind, NewFleet, NodeHours, Summary};
 use api::{NodeClaim, condition, label};
 use jiff::{SignedDuration, Timestamp};
+use planner::FleetCost;
 
 use crate::state::index::Index;
 use crate::state::plans::pod_decisions::PodDecisions;
@@ -26,6 +27,8 @@ pub(super) struct Totals {
     commands: VecDeque<OpenCommand>,
     /// Recently bound pods that are counted, by UID, with the time of their binding.
     measured: BTreeMap<String, Timestamp>,
+    /// Fleet that an observing controller would launch now.
+    new_fleet: Option<FleetCost>,
 }
 
 /// Command that has started and not ended.
@@ -67,8 +70,16 @@ impl Totals {
                 self.end(decision);
                 self.summary.commands.entry(decision.reason.clone()).or_default().rolled_back += 1;
             }
-            DecisionKind::Unschedulable | DecisionKind::Kept | DecisionKind::Unknown => {}
+            DecisionKind::WouldDisrupt => {
+                add_command(self.summary.would_disrupt.entry(decision.reason.clone()).or_default(), decision);
+            }
+            DecisionKind::Unschedulable | DecisionKind::Kept | DecisionKind::WouldCreate | DecisionKind::Unknown => {}
         }
+    }
+
+    /// Stores the fleet that the controller would launch for the present pods.
+    pub(super) fn expect_fleet(&mut self, fleet: FleetCost) {
+        self.new_fleet = Some(fleet);
     }
 
     /// Counts a record that the log could not keep.
@@ -77,11 +88,7 @@ impl Totals {
     }
 
     fn begin(&mut self, decision: &Decision) {
-        let totals = self.summary.commands.entry(decision.reason.clone()).or_default();
-        totals.started += 1;
-        totals.nodes += decision.nodeclaims.count as u64;
-        totals.pods += decision.pods.count as u64;
-        totals.expected_saving += decision.saving_per_hour.unwrap_or_default();
+        add_command(self.summary.commands.entry(decision.reason.clone()).or_default(), decision);
         if self.commands.len() >= COMMANDS {
             self.commands.pop_front();
         }
@@ -131,9 +138,12 @@ impl Totals {
             return;
         };
         let seconds = now.duration_since(last).min(LONGEST).as_secs().max(0);
-        for claim in index.claims.values().filter(|claim| claim.provider_id().is_some()) {
-            self.summary.add_nodes(node_hours(claim, seconds, price(claim)));
+        let claims = index.claims.values().filter(|claim| claim.provider_id().is_some());
+        let nodes: Vec<NodeHours> = claims.map(|claim| node_hours(claim, seconds, price(claim))).collect();
+        if let Some(fleet) = &self.new_fleet {
+            compare(self.summary.new_fleet.get_or_insert_default(), fleet, &nodes, seconds);
         }
+        nodes.into_iter().for_each(|hours| self.summary.add_nodes(hours));
         self.measure_waits(index, decisions, now);
     }
 
@@ -160,6 +170,25 @@ impl Totals {
         let next = Summary { from: now, ..Summary::default() };
         Some(Summary { to: now, ..std::mem::replace(&mut self.summary, next) })
     }
+}
+
+/// Counts a started command.
+fn add_command(totals: &mut CommandTotals, decision: &Decision) {
+    totals.started += 1;
+    totals.nodes += decision.nodeclaims.count as u64;
+    totals.pods += decision.pods.count as u64;
+    totals.expected_saving += decision.saving_per_hour.unwrap_or_default();
+}
+
+/// Adds the last seconds of the new fleet, and of the present nodes beside it.
+fn compare(totals: &mut NewFleet, fleet: &FleetCost, nodes: &[NodeHours], seconds: i64) {
+    let span = seconds.unsigned_abs();
+    totals.seconds += span;
+    totals.node_seconds += fleet.nodes as u64 * span;
+    totals.cost += fleet.price.0 * seconds / 3600;
+    totals.unplaced_seconds += fleet.unplaced as u64 * span;
+    totals.actual_node_seconds += nodes.iter().map(|hours| hours.seconds).sum::<u64>();
+    totals.actual_cost += nodes.iter().map(|hours| hours.cost).sum::<i64>();
 }
 
 fn node_hours(claim: &NodeClaim, seconds: i64, price: Option<i64>) -> NodeHours {

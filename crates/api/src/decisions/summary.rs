@@ -21,6 +21,12 @@ pub struct Summary {
     /// Disruption commands, by reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub commands: BTreeMap<String, CommandTotals>,
+    /// Disruption commands that an observing controller would have started, by reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub would_disrupt: BTreeMap<String, CommandTotals>,
+    /// Fleet that an observing controller would launch for the same pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_fleet: Option<NewFleet>,
     /// Interruptions by EC2, by NodePool.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub interruptions: BTreeMap<String, u64>,
@@ -61,6 +67,27 @@ pub struct NodeHours {
     /// Cost in micro-dollars.
     #[serde(with = "money::required")]
     pub cost: i64,
+}
+
+/// Time and cost of the fleet that an observing controller would launch at each moment for the same pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewFleet {
+    /// Seconds for which the fleet is known.
+    pub seconds: u64,
+    /// Sum of its nodes' seconds.
+    pub node_seconds: u64,
+    /// Its cost in micro-dollars.
+    #[serde(with = "money::required")]
+    pub cost: i64,
+    /// Time and cost of the nodes that the cluster had meanwhile: sum of their seconds.
+    pub actual_node_seconds: u64,
+    /// Cost of these nodes in micro-dollars.
+    #[serde(with = "money::required")]
+    pub actual_cost: i64,
+    /// Sum of the seconds of pods that have no place in it.
+    #[serde(default)]
+    pub unplaced_seconds: u64,
 }
 
 /// Totals of the disruption commands for one reason.
@@ -124,6 +151,17 @@ impl Durations {
     }
 }
 
+impl NewFleet {
+    fn merge(&mut self, more: &Self) {
+        self.seconds += more.seconds;
+        self.node_seconds += more.node_seconds;
+        self.cost += more.cost;
+        self.actual_node_seconds += more.actual_node_seconds;
+        self.actual_cost += more.actual_cost;
+        self.unplaced_seconds += more.unplaced_seconds;
+    }
+}
+
 impl CommandTotals {
     fn merge(&mut self, more: &Self) {
         self.started += more.started;
@@ -143,6 +181,12 @@ impl Summary {
         more.nodes.iter().for_each(|nodes| self.add_nodes(nodes.clone()));
         for (reason, totals) in &more.commands {
             self.commands.entry(reason.clone()).or_default().merge(totals);
+        }
+        for (reason, totals) in &more.would_disrupt {
+            self.would_disrupt.entry(reason.clone()).or_default().merge(totals);
+        }
+        if let Some(fleet) = &more.new_fleet {
+            self.new_fleet.get_or_insert_default().merge(fleet);
         }
         for (pool, count) in &more.interruptions {
             *self.interruptions.entry(pool.clone()).or_default() += count;
