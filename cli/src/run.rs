@@ -218,7 +218,9 @@ fn serve_page(args: Ui) -> Result<(), Failure> {
 
 /// Reads the objects and plans.
 fn answer(subject: &Subject) -> Result<PlanAnswer, Failure> {
-    Reading::new(subject)?.into_answer(&subject.changes)
+    let answer = Reading::new(subject)?.into_answer(&subject.changes)?;
+    print_notes(&answer.cluster.changes);
+    Ok(answer)
 }
 
 /// Objects that were read once, for plans with and without changes.

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::decisions::storage::{DECISIONS, Ring, SUMMARIES};
+use api::{NodeClaim, label};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
@@ -60,6 +62,14 @@ impl DecisionStore {
         }
     }
 
+    /// Returns the price of a NodeClaim's node, with its volumes, addresses and the fee of its NodePool.
+    fn price(&self, index: &Index, claim: &NodeClaim, now: Timestamp) -> Option<i64> {
+        let (catalogue, labels) = (self.offerings.catalogue_of(claim, now)?, claim.metadata.labels.as_ref()?);
+        let kind = catalogue.instance_type(labels.get(label::INSTANCE_TYPE)?)?;
+        let fee = index.pools.get(claim.nodepool()).and_then(|pool| pool.node_fee().ok()).unwrap_or_default();
+        Some(kind.price_of_node(labels)?.0 + catalogue.node_extras.0 + fee)
+    }
+
     /// Stores what is left when the process ends. A replica that lost its lease stores nothing.
     pub async fn finish(&self) {
         if timeout(LAST_WRITE, self.store(true)).await.is_err() {
@@ -70,12 +80,9 @@ impl DecisionStore {
     async fn store(&self, at_the_end: bool) {
         let [decisions, summaries] = &mut *self.stored.lock().await;
         let (cluster, now) = (&self.cluster, self.cluster.now());
-        let price = |claim: &api::NodeClaim| {
-            let (catalogue, labels) = (self.offerings.catalogue_of(claim, now)?, claim.metadata.labels.as_ref()?);
-            let kind = catalogue.instance_type(labels.get(api::label::INSTANCE_TYPE)?)?;
-            Some(kind.price_of_node(labels)?.0 + catalogue.node_extras.0)
-        };
-        cluster.read(|index| cluster.log.sample(index, &cluster.decisions, price, now));
+        cluster.read(|index| {
+            cluster.log.sample(index, &cluster.decisions, |claim| self.price(index, claim, now), now);
+        });
         decisions.add(&cluster.log.take());
         summaries.add(cluster.log.summary(now, at_the_end).as_slice());
         let write = async {
