@@ -6,6 +6,7 @@ mod inherited;
 use std::time::Duration;
 
 use clap::Parser;
+use daemon::flag::boolean;
 use inherited::Inherited;
 use planner::{MinValuesPolicy, PreferencePolicy, PreferencePremium};
 
@@ -52,16 +53,16 @@ pub struct Args {
     #[arg(long, env = "RESERVED_ENIS", default_value_t = 0)]
     reserved_enis: u32,
     /// No access to IAM: each EC2NodeClass sets its instance profile itself.
-    #[arg(long, env = "ISOLATED_VPC", default_value_t = false, action = clap::ArgAction::Set)]
+    #[arg(long, env = "ISOLATED_VPC", default_value_t = false, action = clap::ArgAction::Set, value_parser = boolean)]
     isolated_vpc: bool,
     /// Version of the cluster from EKS, not from the API server.
-    #[arg(long, env = "EKS_CONTROL_PLANE", default_value_t = false, action = clap::ArgAction::Set)]
+    #[arg(long, env = "EKS_CONTROL_PLANE", default_value_t = false, action = clap::ArgAction::Set, value_parser = boolean)]
     eks_control_plane: bool,
     /// No dry run of launches before an EC2NodeClass is ready.
-    #[arg(long, env = "DISABLE_DRY_RUN", default_value_t = false, action = clap::ArgAction::Set)]
+    #[arg(long, env = "DISABLE_DRY_RUN", default_value_t = false, action = clap::ArgAction::Set, value_parser = boolean)]
     disable_dry_run: bool,
     /// Higher price in comparisons, for some hours, for offerings with interruptions or shortages.
-    #[arg(long, env = "RISK_PREMIUM", default_value_t = true, action = clap::ArgAction::Set)]
+    #[arg(long, env = "RISK_PREMIUM", default_value_t = true, action = clap::ArgAction::Set, value_parser = boolean)]
     risk_premium: bool,
     /// Longest time in which pods are batched for one plan.
     #[arg(long, env = "BATCH_MAX_DURATION", default_value = "10s", value_parser = duration)]
@@ -100,10 +101,10 @@ pub struct Args {
     #[arg(long, env = "DEBUG_PORT", default_value_t = 8082)]
     debug_port: u16,
     /// Permission to patch pods and pods/resize, which the chart grants with kerf.packing.enabled.
-    #[arg(long, env = "PACKING", default_value_t = false, action = clap::ArgAction::Set)]
+    #[arg(long, env = "PACKING", default_value_t = false, action = clap::ArgAction::Set, value_parser = boolean)]
     packing: bool,
     /// Permission to patch pods, which the chart grants with kerf.surge.enabled.
-    #[arg(long, env = "SURGE", default_value_t = false, action = clap::ArgAction::Set)]
+    #[arg(long, env = "SURGE", default_value_t = false, action = clap::ArgAction::Set, value_parser = boolean)]
     surge: bool,
     /// Address of the ports for metrics and probes.
     #[arg(long, env = "LISTEN_ADDRESS", default_value = "0.0.0.0")]
@@ -112,10 +113,10 @@ pub struct Args {
     #[arg(long, env = "MAX_VIEW_AGE", default_value = "3m", value_parser = view_age)]
     max_view_age: jiff::SignedDuration,
     /// Plans are recorded and not carried out: nothing is written but the decision log, and EC2 is only read.
-    #[arg(long, env = "OBSERVE", default_value_t = false, action = clap::ArgAction::Set)]
+    #[arg(long, env = "OBSERVE", default_value_t = false, action = clap::ArgAction::Set, value_parser = boolean)]
     observe: bool,
     /// No Lease; only for a single replica.
-    #[arg(long, env = "DISABLE_LEADER_ELECTION", default_value_t = false, action = clap::ArgAction::Set)]
+    #[arg(long, env = "DISABLE_LEADER_ELECTION", default_value_t = false, action = clap::ArgAction::Set, value_parser = boolean)]
     disable_leader_election: bool,
     /// Name of the Lease [default: karpenter-leader-election, with OBSERVE kerf-observer].
     #[arg(long, env = "LEADER_ELECTION_NAME", default_value = "")]
@@ -130,7 +131,7 @@ pub struct Args {
     #[arg(long, env = "INTERRUPTION_QUEUE", default_value = "")]
     interruption_queue: String,
     /// No launches in zones that a zonal shift of ARC excludes for the cluster.
-    #[arg(long, env = "ENABLE_ZONAL_SHIFT", default_value_t = false, action = clap::ArgAction::Set)]
+    #[arg(long, env = "ENABLE_ZONAL_SHIFT", default_value_t = false, action = clap::ArgAction::Set, value_parser = boolean)]
     enable_zonal_shift: bool,
     /// Log level: debug, info or error.
     #[arg(long, env = "LOG_LEVEL", default_value = "info", value_parser = log_level)]
@@ -237,7 +238,8 @@ impl Args {
         let name = Some(self.leader_election_name).filter(|name| !name.is_empty());
         let name = name.unwrap_or_else(|| if self.observe { OBSERVER_LEASE } else { LEASE }.to_owned());
         let lease = LeaseName { namespace: namespace.unwrap_or_else(|| own.clone()), name };
-        let unmet = self.inherited.unmet().into_iter().chain(self.observe.then(|| OBSERVES.to_owned())).collect();
+        let observes = self.observe.then(|| OBSERVES.to_owned());
+        let unmet = self.inherited.unmet().into_iter().chain(observes).chain(self.feature_gates.unmet()).collect();
         Settings {
             cluster_name: self.cluster_name,
             cluster_endpoint: self.cluster_endpoint,
@@ -387,6 +389,7 @@ mod tests {
             ("--preference-premium=10", "write a whole percentage"),
             ("--min-values-policy=Loose", "write Strict or BestEffort"),
             ("--feature-gates=NodeOverlays=true", "known are NodeRepair"),
+            ("--isolated-vpc=yes", "is neither true nor false"),
             ("--metrics-detail=full", "write aggregated or karpenter"),
             ("--max-view-age=2m", "write 150s or more"),
             ("--max-view-age=soon", "write it like 10s"),
@@ -418,6 +421,19 @@ mod tests {
         assert_eq!(granted(&[]), (false, false));
         assert_eq!(granted(&["--packing=true", "--surge=false"]), (true, false));
         assert_eq!(granted(&["--surge=true"]), (false, true));
+    }
+
+    /// Users keep the variables of Karpenter, whose parser is Go's.
+    #[test]
+    fn settings_accept_booleans_in_the_forms_of_go() {
+        for (flag, expected) in [("--isolated-vpc=True", true), ("--isolated-vpc=1", true), ("--isolated-vpc=F", false)]
+        {
+            let settings = args(&[flag]).map(Args::settings).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(settings.isolated_vpc, expected, "{flag}");
+        }
+        let unmet = |flag| args(&[flag]).map(|args| args.settings().unmet).unwrap_or_else(|error| panic!("{error}"));
+        assert!(unmet("--feature-gates=Drift=True,NodeRepair=True").is_empty());
+        assert!(unmet("--feature-gates=Drift=false")[0].contains("feature gate Drift=false has no effect"));
     }
 
     /// An observer beside Karpenter must take neither its Lease nor the messages of its queue.

@@ -2,6 +2,7 @@
 //! with `--live` the environment over the controller's Deployment.
 
 use clap::Args;
+use daemon::flag::boolean;
 use jiff::Timestamp;
 use planner::{MinValuesPolicy, PreferencePolicy, PreferencePremium};
 
@@ -11,6 +12,9 @@ use crate::plan::{Conditions, Gate, Gates};
 /// Karpenter's feature gates.
 const GATES: [&str; 6] =
     ["NodeRepair", "ReservedCapacity", "SpotToSpotConsolidation", "NodeOverlay", "StaticCapacity", "CapacityBuffer"];
+
+/// Gate of earlier versions of Karpenter, which is always open now.
+const DRIFT: &str = "Drift";
 
 /// Flags and environment variables as written.
 #[derive(Args, Clone, Debug, Default)]
@@ -31,7 +35,7 @@ pub struct Settings {
     #[command(flatten)]
     sizes: Sizes,
     /// Exclusion of pods with ResourceClaims [default: true]
-    #[arg(long, env = "IGNORE_DRA_REQUESTS")]
+    #[arg(long, env = "IGNORE_DRA_REQUESTS", value_parser = boolean)]
     ignore_dra_requests: Option<bool>,
 }
 
@@ -100,8 +104,7 @@ impl Settings {
                 reserved_enis: read
                     .parsed("RESERVED_ENIS", |text| text.parse().map_err(|_| "not a number".to_owned()))?,
             },
-            ignore_dra_requests: read
-                .parsed("IGNORE_DRA_REQUESTS", |text| text.parse().map_err(|_| "not true or false".to_owned()))?,
+            ignore_dra_requests: read.parsed("IGNORE_DRA_REQUESTS", boolean)?,
         })
     }
 
@@ -190,9 +193,9 @@ fn min_values(text: &str) -> Result<MinValuesPolicy, String> {
 fn gates(text: &str) -> Result<FeatureGates, String> {
     let mut all = Vec::new();
     for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
-        let parsed = pair.split_once('=').and_then(|(name, value)| Some((name, value.parse::<bool>().ok()?)));
+        let parsed = pair.split_once('=').and_then(|(name, value)| Some((name, boolean(value).ok()?)));
         let (name, value) = parsed.ok_or_else(|| format!("{pair:?} is not NAME=true or NAME=false"))?;
-        if !GATES.contains(&name) {
+        if name != DRIFT && !GATES.contains(&name) {
             return Err(format!("unknown feature gate {name:?}; known are {}", GATES.join(", ")));
         }
         all.push((name.to_owned(), value));
@@ -217,6 +220,7 @@ mod tests {
         assert_eq!(written.gate("NodeOverlay"), Gate::Open);
         assert_eq!(written.gate("StaticCapacity"), Gate::Closed);
         assert_eq!(written.gate("CapacityBuffer"), Gate::Default);
+        assert_eq!(gates("Drift=True,NodeOverlay=F").unwrap().gate("NodeOverlay"), Gate::Closed);
         assert!(gates("NodeRepair").is_err_and(|message| message.contains("NAME=true")));
         assert!(gates("NodeRepairs=true").is_err_and(|message| message.contains("known are NodeRepair")));
     }

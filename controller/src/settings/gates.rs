@@ -1,5 +1,7 @@
 //! Karpenter's feature gates: the known ones, and their values.
 
+use daemon::flag::boolean;
+
 /// Karpenter's feature gates with their defaults.
 const KNOWN: [(&str, bool); 6] = [
     (NODE_REPAIR, false),
@@ -9,6 +11,8 @@ const KNOWN: [(&str, bool); 6] = [
     (STATIC_CAPACITY, false),
     (CAPACITY_BUFFER, false),
 ];
+/// Gate of earlier versions of Karpenter, which is always open now.
+const DRIFT: &str = "Drift";
 const NODE_REPAIR: &str = "NodeRepair";
 const RESERVED_CAPACITY: &str = "ReservedCapacity";
 const SPOT_TO_SPOT: &str = "SpotToSpotConsolidation";
@@ -48,9 +52,9 @@ pub(super) struct Written(Vec<(String, bool)>);
 pub(super) fn read(text: &str) -> Result<Written, String> {
     let mut all = Vec::new();
     for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
-        let parsed = pair.split_once('=').and_then(|(name, value)| Some((name, value.parse::<bool>().ok()?)));
+        let parsed = pair.split_once('=').and_then(|(name, value)| Some((name, boolean(value).ok()?)));
         let (name, value) = parsed.ok_or_else(|| format!("{pair:?} is not NAME=true or NAME=false"))?;
-        if !KNOWN.iter().any(|(known, _)| *known == name) {
+        if name != DRIFT && !KNOWN.iter().any(|(known, _)| *known == name) {
             let known: Vec<&str> = KNOWN.iter().map(|(known, _)| *known).collect();
             return Err(format!("unknown feature gate {name:?}; known are {}", known.join(", ")));
         }
@@ -72,9 +76,21 @@ impl Written {
         }
     }
 
+    /// Returns a sentence about a value without effect.
+    pub(super) fn unmet(&self) -> Option<String> {
+        let is_closed = self.value(DRIFT) == Some(false);
+        is_closed.then(|| {
+            "feature gate Drift=false has no effect: nodes always drift; a disruption budget for reason Drifted with 0 nodes keeps them"
+                .to_owned()
+        })
+    }
+
+    fn value(&self, name: &str) -> Option<bool> {
+        self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| *value)
+    }
+
     fn is_open(&self, name: &str) -> bool {
-        let written = self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| *value);
-        written.unwrap_or_else(|| KNOWN.iter().any(|(known, default)| *known == name && *default))
+        self.value(name).unwrap_or_else(|| KNOWN.iter().any(|(known, default)| *known == name && *default))
     }
 }
 
@@ -105,6 +121,10 @@ mod tests {
                 Gates { capacity_buffer: true, reserved_capacity: false, ..DEFAULTS },
             ),
             ("NodeOverlay=true,NodeOverlay=false", DEFAULTS),
+            (
+                "NodeOverlay=True,ReservedCapacity=F,Drift=TRUE",
+                Gates { node_overlay: true, reserved_capacity: false, ..DEFAULTS },
+            ),
         ];
         for (text, expected) in rows {
             assert_eq!(read(text).map(|written| written.gates()), Ok(expected), "{text:?}");

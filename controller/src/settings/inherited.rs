@@ -2,21 +2,22 @@
 //! be refused as in Karpenter, and a request without effect must be reported.
 
 use clap::Args;
+use daemon::flag::boolean;
 
 /// Flags and environment variables as written.
 #[derive(Args, Clone, Debug)]
 pub struct Inherited {
     /// No effect: ResourceClaims of pods are always ignored.
-    #[arg(long, env = "IGNORE_DRA_REQUESTS", default_value_t = true, action = clap::ArgAction::Set)]
+    #[arg(long, env = "IGNORE_DRA_REQUESTS", default_value_t = true, action = clap::ArgAction::Set, value_parser = boolean)]
     ignore_dra_requests: bool,
     /// No effect: there is no profiler.
-    #[arg(long, env = "ENABLE_PROFILING", default_value_t = false, action = clap::ArgAction::Set)]
+    #[arg(long, env = "ENABLE_PROFILING", default_value_t = false, action = clap::ArgAction::Set, value_parser = boolean)]
     enable_profiling: bool,
     /// No effect: watches always start before leadership.
-    #[arg(long, env = "DISABLE_CONTROLLER_WARMUP", default_value_t = true, action = clap::ArgAction::Set)]
+    #[arg(long, env = "DISABLE_CONTROLLER_WARMUP", default_value_t = true, action = clap::ArgAction::Set, value_parser = boolean)]
     disable_controller_warmup: bool,
     /// No metrics of nodes, NodePools and pods, and none of conditions of NodeClaims, NodePools and nodes (docs/metrics.md).
-    #[arg(long, env = "DISABLE_CLUSTER_STATE_OBSERVABILITY", default_value_t = false, action = clap::ArgAction::Set)]
+    #[arg(long, env = "DISABLE_CLUSTER_STATE_OBSERVABILITY", default_value_t = false, action = clap::ArgAction::Set, value_parser = boolean)]
     pub(super) disable_cluster_state_observability: bool,
     /// No effect: the name of the metrics Service.
     #[arg(long, env = "KARPENTER_SERVICE", default_value = "")]

@@ -5,6 +5,7 @@ pub mod admin;
 pub mod backoff;
 pub mod changes;
 pub mod error;
+pub mod flag;
 pub mod log;
 pub mod metric;
 pub mod signal;
