@@ -90,6 +90,7 @@ fn write_suite(text: &mut String, suite: &str, results: &Results, reasons: &[Rea
         let result = match case.outcome {
             Outcome::Passed => "pass",
             Outcome::Skipped => "skipped by the suite",
+            Outcome::NotRun => "not run",
             Outcome::Failed => "**fail**",
         };
         let file = case.file.trim_end_matches("_test.go");

@@ -18,6 +18,8 @@ pub enum Outcome {
     Passed,
     /// The suite itself left it out.
     Skipped,
+    /// It has not run yet.
+    NotRun,
     /// An expectation was not met.
     Failed,
 }

@@ -313,6 +313,7 @@ fn print(case: &Case) {
     let word = match case.outcome {
         Outcome::Passed => "ok  ",
         Outcome::Skipped => "skip",
+        Outcome::NotRun => "none",
         Outcome::Failed => "FAIL",
     };
     println!("{:8.1} s {word} {}", case.seconds, case.name);
