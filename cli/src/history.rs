@@ -53,10 +53,10 @@ pub fn report(args: &Report, stdin: &mut impl BufRead, now: Timestamp, colours: 
 ///
 /// # Errors
 /// Returns an error if the decision log cannot be read.
-pub fn compare(args: &Compare, stdin: &mut impl BufRead, now: Timestamp, colours: bool) -> Result<String, Failure> {
+pub fn compare(args: &Compare, stdin: &mut impl BufRead, now: Timestamp) -> Result<String, Failure> {
     let periods = compare::periods(&summaries(&args.history, stdin, now)?, args.every);
     match args.history.output {
-        HistoryFormat::Table => Ok(compare::text(&periods, colours)),
+        HistoryFormat::Table => Ok(compare::text(&periods)),
         HistoryFormat::Json => lines(&periods.into_values().collect::<Vec<_>>()),
     }
 }

@@ -86,7 +86,7 @@ fn execute(verb: Verb) -> Result<u8, Failure> {
             Ok(PLACED)
         }
         Verb::Compare(args) => {
-            print(&history::compare(&args, &mut io::stdin().lock(), Timestamp::now(), colours())?)?;
+            print(&history::compare(&args, &mut io::stdin().lock(), Timestamp::now())?)?;
             Ok(PLACED)
         }
         Verb::Types(args) => {

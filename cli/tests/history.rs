@@ -251,10 +251,10 @@ fn compare_shows_both_fleets_by_period() {
     let (code, out, err) = answer("kerf compare", [stored(SUMMARIES, 0, &observed_summaries())]);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     let expected = "\
-FROM (UTC)          NODES      COST/H  NEW FLEET      COST/H    LESS
-2026-11-28 10:00     11.0      $2.000        6.0      $1.200    40 %
-2026-11-28 11:00     10.0      $1.000       10.0      $1.000     0 %
-all                  10.7      $1.667        7.3      $1.133    32 %
+FROM (UTC)        NODES  COST/H  NEW FLEET  COST/H  LESS
+2026-11-28 10:00   11.0  $2.000        6.0  $1.200  40 %
+2026-11-28 11:00   10.0  $1.000       10.0  $1.000   0 %
+all                10.7  $1.667        7.3  $1.133  32 %
 
 NEW FLEET is what Kerf would launch for the pods of the same moment if there
 were no nodes. It is a lower limit: a running fleet also pays for changes, for
@@ -264,7 +264,7 @@ Kerf would have started these disruption commands. Underutilized: 3 commands for
 ";
     assert_eq!(out, expected);
     let (_, out, _) = answer("kerf compare --every 1d", [stored(SUMMARIES, 0, &observed_summaries())]);
-    assert!(out.lines().nth(1).unwrap().starts_with("2026-11-28 00:00     10.7 "), "{out}");
+    assert!(out.lines().nth(1).unwrap().starts_with("2026-11-28 00:00   10.7 "), "{out}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ const ROWS: &[(&[&str], &[&str])] = &[
     (&["--set=controller.metrics.port=8081"], &["are both 8081", "a port of its own"]),
     (&["--set=settings.featureGates.drift=true"], &["settings.featureGates.drift is not a feature gate", "nodeRepair"]),
     (
-        &["--set=controller.env[0].name=DISABLE_LEADER_ELECTION", "--set-string=controller.env[0].value=true"],
+        &["--set=controller.env[0].name=DISABLE_LEADER_ELECTION", "--set-string=controller.env[0].value=1"],
         &["DISABLE_LEADER_ELECTION for 2 replicas", "set replicas to 1"],
     ),
     (

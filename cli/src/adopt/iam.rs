@@ -9,7 +9,7 @@ use cloud::policy::evaluation::{Access, PolicySet};
 use cloud::tags::NODE_CLAIM_UID_TAG;
 use serde_json::Value;
 
-use super::programs::{controller, setting};
+use super::programs::{controller, is_true, setting};
 use super::report::Finding;
 use super::{is_of, text};
 use crate::catalogue::DEFAULT_REGION;
@@ -109,7 +109,7 @@ pub(super) fn findings(objects: &[&Value], role: &RolePolicies) -> Result<Vec<Fi
     })?;
     let result = check(&role.policies, &scope);
     let mut findings: Vec<Finding> = result.missing.iter().map(missing).collect();
-    let tries_launches = setting(objects, "DISABLE_DRY_RUN") != Some("true");
+    let tries_launches = !is_true(setting(objects, "DISABLE_DRY_RUN"));
     findings.extend(result.denied_tags.iter().map(|tag| denied(tag, tries_launches)));
     findings.extend(unevaluated(&role.policies, &result));
     if result.missing.is_empty() {
@@ -194,7 +194,7 @@ fn scope(objects: &[&Value], role: &RolePolicies) -> Option<PolicyScope> {
     }
     node_roles.sort();
     node_roles.dedup();
-    let is_set = |name: &str| setting(name) == Some("true");
+    let is_set = |name: &str| is_true(setting(name));
     let facts = ["CLUSTER_ENDPOINT", "CLUSTER_CA_BUNDLE", "CLUSTER_CIDR"];
     let named = || arn_part(policies, 5, |parts| parts[2] == "sqs").filter(|_| controller(objects).is_none());
     let queue = setting("INTERRUPTION_QUEUE").or_else(named);

@@ -1,5 +1,6 @@
 //! Programs of a cluster: the running Karpenter with its settings, and other programs that conflict with Kerf over nodes.
 
+use daemon::flag::boolean;
 use serde_json::Value;
 
 use super::report::Finding;
@@ -131,7 +132,7 @@ fn deployment<'a>(objects: &[&'a Value]) -> Option<(&'a Value, &'a Value)> {
 }
 
 fn observes(container: &Value) -> bool {
-    variable(container, "OBSERVE") == Some("true")
+    is_true(variable(container, "OBSERVE"))
 }
 
 fn deployments<'a>(objects: &[&'a Value]) -> impl Iterator<Item = (&'a Value, &'a Value)> {
@@ -143,6 +144,11 @@ fn deployments<'a>(objects: &[&'a Value]) -> impl Iterator<Item = (&'a Value, &'
 /// Returns a setting of the controller's Deployment.
 pub(super) fn setting<'a>(objects: &[&'a Value], name: &str) -> Option<&'a str> {
     controller(objects).and_then(|container| variable(container, name)).filter(|value| !value.is_empty())
+}
+
+/// Reports whether the value of a boolean setting is true, in any form that the controller accepts.
+pub(super) fn is_true(value: Option<&str>) -> bool {
+    value.is_some_and(|value| boolean(value) == Ok(true))
 }
 
 /// Returns a variable's value; empty for a value from `valueFrom`.
@@ -193,7 +199,7 @@ fn running(object: &Value, container: &Value) -> Option<Finding> {
         return None;
     }
     let lease = variable(container, "LEADER_ELECTION_NAME").filter(|name| !name.is_empty()).unwrap_or(LEADER_LEASE);
-    let alone = variable(container, "DISABLE_LEADER_ELECTION") == Some("true");
+    let alone = is_true(variable(container, "DISABLE_LEADER_ELECTION"));
     let text = if alone || lease != LEADER_LEASE {
         "it runs without the Lease of Kerf, so both would be active: scale it to 0 first".to_owned()
     } else {
@@ -247,7 +253,7 @@ mod tests {
                 "spec": {"template": {"spec": {"containers": [{"name": "controller", "env": variables}]}}},
             })
         };
-        let (observer, acting) = (deployment("kerf-observer", "true"), deployment("kube-system", "false"));
+        let (observer, acting) = (deployment("kerf-observer", "True"), deployment("kube-system", "false"));
         let of = |objects: &[&Value]| {
             let found =
                 super::deployment(objects).map(|(deployment, _)| text(deployment, "/metadata/namespace").to_owned());

@@ -81,12 +81,11 @@ pub struct Compare {
 /// Parses the length of a period, which is not shorter than that of a summary.
 fn comparison_period(text: &str) -> Result<SignedDuration, String> {
     let least = SignedDuration::from_mins(15);
-    period(text).and_then(|period| {
-        let is_long = period >= least;
-        is_long
-            .then_some(period)
-            .ok_or_else(|| format!("{text:?} is too short: a summary has 15 minutes, write 15m or more"))
-    })
+    let period = period(text)?;
+    if period < least {
+        return Err(format!("{text:?} is too short: a summary has 15 minutes, write 15m or more"));
+    }
+    Ok(period)
 }
 
 /// Parses a duration with days of 24 hours.

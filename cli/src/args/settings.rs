@@ -70,7 +70,8 @@ pub struct FeatureGates(Vec<(String, bool)>);
 impl FeatureGates {
     /// Parses the gates of a controller, which may have others than those of a plan.
     fn of_controller(text: &str) -> Result<Self, String> {
-        let is_known = |pair: &&str| pair.split('=').next().is_some_and(|name| GATES.contains(&name.trim()));
+        let is_known = |name: &str| name == DRIFT || GATES.contains(&name);
+        let is_known = |pair: &&str| pair.split('=').next().is_some_and(|name| is_known(name.trim()));
         gates(&text.split(',').filter(is_known).collect::<Vec<_>>().join(","))
     }
 
@@ -157,7 +158,10 @@ impl Settings {
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let devices = "IGNORE_DRA_REQUESTS=false has no effect: ResourceClaims are not supported yet";
-        (self.ignore_dra_requests == Some(false)).then(|| devices.to_owned()).into_iter().collect()
+        let drift = "feature gate Drift=false has no effect: nodes always drift";
+        let is_closed = self.feature_gates.as_ref().and_then(|gates| gates.value(DRIFT)) == Some(false);
+        let unmet = [(self.ignore_dra_requests == Some(false), devices), (is_closed, drift)];
+        unmet.into_iter().filter(|(is_set, _)| *is_set).map(|(_, sentence)| sentence.to_owned()).collect()
     }
 }
 
@@ -220,6 +224,8 @@ mod tests {
         assert_eq!(written.gate("NodeOverlay"), Gate::Open);
         assert_eq!(written.gate("StaticCapacity"), Gate::Closed);
         assert_eq!(written.gate("CapacityBuffer"), Gate::Default);
+        let drift = Settings { feature_gates: Some(gates("Drift=False").unwrap()), ..Settings::default() };
+        assert_eq!(drift.warnings(), ["feature gate Drift=false has no effect: nodes always drift"]);
         assert_eq!(gates("Drift=True,NodeOverlay=F").unwrap().gate("NodeOverlay"), Gate::Closed);
         assert!(gates("NodeRepair").is_err_and(|message| message.contains("NAME=true")));
         assert!(gates("NodeRepairs=true").is_err_and(|message| message.contains("known are NodeRepair")));

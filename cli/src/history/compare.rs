@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use api::decisions::{NewFleet, Summary};
 use jiff::{SignedDuration, Timestamp};
 
+use super::report::{table, with_title};
 use crate::output::money::rounded;
-use crate::output::{Paint, counted, wrap};
+use crate::output::{counted, wrap};
 
 /// Width of the output.
 const WIDTH: usize = 80;
@@ -35,21 +36,17 @@ fn begin(time: Timestamp, every: SignedDuration) -> Timestamp {
 }
 
 /// Returns the comparison as text.
-pub(super) fn text(periods: &BTreeMap<Timestamp, Summary>, colours: bool) -> String {
+pub(super) fn text(periods: &BTreeMap<Timestamp, Summary>) -> String {
     let mut total = Summary::default();
     periods.values().for_each(|summary| total.merge(summary));
     let Some(all) = total.new_fleet.as_ref().filter(|fleet| fleet.seconds > 0) else { return NOTHING.to_owned() };
-    let paint = Paint(colours);
-    let title = format!(
-        "{:<16}  {:>7}  {:>10}  {:>9}  {:>10}  {:>6}",
-        "FROM (UTC)", "NODES", "COST/H", "NEW FLEET", "COST/H", "LESS"
-    );
-    let mut lines = vec![paint.bold(&title)];
-    for (begin, summary) in periods {
-        let name = begin.strftime("%Y-%m-%d %H:%M").to_string();
-        lines.extend(summary.new_fleet.as_ref().map(|fleet| line(&name, fleet)));
-    }
-    lines.push(line("all", all));
+    let named = periods.iter().map(|(begin, summary)| (begin.strftime("%Y-%m-%d %H:%M").to_string(), summary));
+    let mut rows: Vec<Vec<String>> =
+        named.filter_map(|(name, summary)| Some(row(&name, summary.new_fleet.as_ref()?))).collect();
+    rows.push(row("all", all));
+    let title = ["FROM (UTC)", "NODES", "COST/H", "NEW FLEET", "COST/H", "LESS"];
+    // The table begins with an empty line.
+    let mut lines = table(with_title(&title, rows)).split_off(1);
     lines.push(String::new());
     lines.extend(wrap(MEANING, WIDTH, ""));
     if all.unplaced_seconds > 0 {
@@ -61,20 +58,16 @@ pub(super) fn text(periods: &BTreeMap<Timestamp, Summary>, colours: bool) -> Str
 }
 
 /// Returns means over the time for which the new fleet is known.
-fn line(name: &str, fleet: &NewFleet) -> String {
+fn row(name: &str, fleet: &NewFleet) -> Vec<String> {
     let seconds = fleet.seconds.max(1) as f64;
+    let mean = |sum: u64| format!("{:.1}", sum as f64 / seconds);
     let rate = |cost: i64| rounded((cost as f64 * HOUR / seconds).round() as i64);
     let less = match fleet.actual_cost {
         ..=0 => "-".to_owned(),
         actual => format!("{:.0} %", 100.0 * (actual - fleet.cost) as f64 / actual as f64),
     };
-    format!(
-        "{name:<16}  {:>7.1}  {:>10}  {:>9.1}  {:>10}  {less:>6}",
-        fleet.actual_node_seconds as f64 / seconds,
-        rate(fleet.actual_cost),
-        fleet.node_seconds as f64 / seconds,
-        rate(fleet.cost),
-    )
+    let (actual, new) = (mean(fleet.actual_node_seconds), mean(fleet.node_seconds));
+    vec![name.to_owned(), actual, rate(fleet.actual_cost), new, rate(fleet.cost), less]
 }
 
 fn commands(total: &Summary) -> String {

@@ -101,13 +101,13 @@ fn commands(total: &Summary, seconds: f64) -> Vec<Vec<String>> {
     with_title(&title, total.commands.iter().map(row).collect())
 }
 
-fn with_title(title: &[&str], rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
+pub(super) fn with_title(title: &[&str], rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let title = title.iter().map(|column| (*column).to_owned()).collect();
     if rows.is_empty() { rows } else { std::iter::once(title).chain(rows).collect() }
 }
 
 /// Returns an empty line and the rows: the first column aligned to the left, the others to the right.
-fn table(rows: Vec<Vec<String>>) -> Vec<String> {
+pub(super) fn table(rows: Vec<Vec<String>>) -> Vec<String> {
     let Some(first) = rows.first() else { return Vec::new() };
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..first.len()).map(|column| width(column).unwrap_or_default()).collect();

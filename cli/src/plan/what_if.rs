@@ -1,10 +1,11 @@
 //! Comparison of two plans for the same objects: as they are, and with changes (`--set`).
 
+use api::decisions::money;
 use planner::{Plan, PodVerdict};
 use serde::Serialize;
 
 use super::{PlanAnswer, cost};
-use crate::output::money::{dollars, rounded};
+use crate::output::money::rounded;
 use crate::output::wrap;
 
 /// Width of the output.
@@ -26,8 +27,9 @@ pub struct WhatIf {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanFigures {
-    /// Cost after the plan, with volumes, addresses and fees, in dollars per hour.
-    pub cost_per_hour: String,
+    /// Cost after the plan, with volumes, addresses and fees, in micro-dollars per hour.
+    #[serde(with = "money::required")]
+    pub cost_per_hour: i64,
     /// Nodes after the plan.
     pub nodes: usize,
     /// New nodes.
@@ -38,8 +40,6 @@ pub struct PlanFigures {
     pub moved: usize,
     /// Pods without a place.
     pub unschedulable: usize,
-    #[serde(skip)]
-    cost: i64,
 }
 
 impl WhatIf {
@@ -58,7 +58,7 @@ impl WhatIf {
             format!("  {name:<22} {:>12} {:>12}", of(&self.without), of(&self.with))
         };
         lines.push(format!("  {:<22} {:>12} {:>12}", "", "as it is", "with --set"));
-        lines.push(row("cost per hour", &|figures| rounded(figures.cost)));
+        lines.push(row("cost per hour", &|figures| rounded(figures.cost_per_hour)));
         lines.push(row("nodes after the plan", &|figures| figures.nodes.to_string()));
         lines.push(row("new nodes", &|figures| figures.launched.to_string()));
         lines.push(row("removed nodes", &|figures| figures.removed.to_string()));
@@ -76,15 +76,13 @@ impl PlanFigures {
         let pods = answer.built.snapshot.pods.iter().zip(&report.pods).filter(|(pod, _)| pod.buffer.is_none());
         let is_unplaced =
             |verdict: &PodVerdict| matches!(verdict, PodVerdict::Unschedulable { .. } | PodVerdict::Postponed);
-        let cost = cost::before_and_after(answer).1.sum();
         Self {
-            cost_per_hour: dollars(cost),
+            cost_per_hour: cost::before_and_after(answer).1.sum(),
             nodes: (staying + launches.len()).saturating_sub(removed),
             launched: launches.len(),
             removed,
             moved: moves.iter().map(|command| command.pods.len()).sum(),
             unschedulable: pods.filter(|(_, verdict)| is_unplaced(verdict)).count(),
-            cost,
         }
     }
 }

@@ -86,10 +86,10 @@ Rejects unsupported and contradictory values, with an error that names the value
 {{- define "kerf.refusals.environment" -}}
 {{- range .Values.controller.env -}}
 {{- $value := toString .value | lower -}}
-{{- if and (eq .name "DISABLE_LEADER_ELECTION") (eq $value "true") (gt (int $.Values.replicas) 1) -}}
+{{- if and (eq .name "DISABLE_LEADER_ELECTION") (has $value (list "true" "t" "1")) (gt (int $.Values.replicas) 1) -}}
 {{- fail (printf "controller.env sets DISABLE_LEADER_ELECTION for %d replicas, which would all launch instances: set replicas to 1, or keep leader election enabled" (int $.Values.replicas)) -}}
 {{- end -}}
-{{- if and (eq .name "IGNORE_DRA_REQUESTS") (eq $value "false") -}}
+{{- if and (eq .name "IGNORE_DRA_REQUESTS") (has $value (list "false" "f" "0")) -}}
 {{- fail "controller.env sets IGNORE_DRA_REQUESTS to false, but Kerf does not plan for ResourceClaims: remove it" -}}
 {{- end -}}
 {{- if has .name (list "LEADER_ELECTION_NAME" "LEADER_ELECTION_NAMESPACE" "SYSTEM_NAMESPACE") -}}
