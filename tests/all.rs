@@ -17,6 +17,7 @@ mod node_simulator;
 mod node_usage;
 mod observe;
 mod pace;
+mod recording;
 mod switch;
 mod testbed;
 mod tidy;

@@ -8,6 +8,7 @@ mod pools;
 mod programs;
 mod report;
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -69,6 +70,18 @@ pub(crate) fn settings(objects: &[&Value]) -> Result<Option<Settings>, String> {
     let Some(container) = programs::controller(objects) else { return Ok(None) };
     let settings = Settings::of_controller(|name| programs::variable(container, name));
     settings.map(Some).map_err(|error| format!("Deployment of the controller: {error}"))
+}
+
+/// Returns the variables of the controller's Deployment that a plan depends on; `None` without such a Deployment.
+pub(crate) fn variables(objects: &[&Value]) -> Option<BTreeMap<String, String>> {
+    let container = programs::controller(objects)?;
+    let value = |name: &&str| Some(((*name).to_owned(), programs::variable(container, name)?.to_owned()));
+    Some(Settings::VARIABLES.iter().filter_map(value).collect())
+}
+
+/// Reports whether the object is a Deployment of the controller of Karpenter or Kerf.
+pub(crate) fn is_controller(object: &Value) -> bool {
+    programs::controller(&[object]).is_some()
 }
 
 /// Returns the namespace of the controller's Deployment; `None` without one.

@@ -1,6 +1,7 @@
 //! Flags and environment variables as they are written; `settings` converts them into values.
 
 mod history;
+mod recording;
 mod selector;
 mod settings;
 
@@ -17,6 +18,7 @@ use crate::input::Change;
 use crate::plan::top::SortKey;
 
 pub use history::{Compare, History, HistoryFormat, Log, Report};
+pub use recording::{Record, Replay, ReplayFormat};
 pub use selector::Selector;
 pub use settings::{Settings, Sizes};
 
@@ -46,6 +48,10 @@ pub enum Verb {
     Report(Report),
     /// Compares the cost of the nodes with what Kerf would launch, from a controller that only observes
     Compare(Compare),
+    /// Follows a cluster and writes what happens into files, for kerf replay
+    Record(Record),
+    /// Plays a recording again, perhaps with other settings, and compares cost, nodes, evictions and waits
+    Replay(Replay),
     /// Lists instance types: labels, allocatable resources, offerings with prices
     Types(Types),
     /// Prints the user data of an instance, as the controller would send it

@@ -1,7 +1,11 @@
-//! `kerf log`, `kerf report` and `kerf compare`: what the controller decided, from the decision log in its ConfigMaps or from files.
+//! What happened in a cluster. `kerf log`, `kerf report` and `kerf compare` read the decision log, from the controller's ConfigMaps or from
+//! files. `kerf record` writes a recording, and `kerf replay` plays it again.
 
 mod compare;
 mod log;
+mod record;
+mod recording;
+mod replay;
 mod report;
 
 use std::io::{BufRead, Read as _};
@@ -17,6 +21,9 @@ use serde::de::DeserializeOwned;
 use crate::args::{Compare, History, HistoryFormat, LiveCluster, Log, Report};
 use crate::failure::Failure;
 use crate::live;
+
+pub use record::record;
+pub use replay::replay;
 
 /// Maximum size of the lines of a ConfigMap, which has at most 1 MiB of compressed data.
 const LARGEST: u64 = 64 << 20;

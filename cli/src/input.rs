@@ -8,6 +8,7 @@ mod files;
 mod kinds;
 mod objects;
 mod raw;
+mod stored;
 mod text;
 mod validation;
 
@@ -20,10 +21,11 @@ use serde_json::Value;
 pub use changes::Change;
 pub use error::{InputError, InputErrors, Place};
 pub use kinds::Kind;
-pub use objects::Objects;
+pub use snapshot::Objects;
 
 pub(crate) use error::in_one_line;
 pub(crate) use files::File;
+pub(crate) use stored::StoredObjects;
 pub(crate) use text::{is_blank, pieces};
 pub(crate) use validation::settings as ineffective_settings;
 
@@ -205,7 +207,7 @@ impl Reader {
             let rejected = validation::custom_resource(&raw);
             if rejected.is_empty() {
                 self.errors.extend(validation::scheduling::faults(&raw));
-                self.errors.extend(objects.add(raw).err().unwrap_or_default());
+                self.errors.extend(objects::add(&mut objects, raw).err().unwrap_or_default());
             }
             self.errors.extend(rejected);
         }

@@ -1,6 +1,7 @@
-//! Reads objects of a live cluster, for commands that can run without files. Only this file uses Kubernetes' client, and it only
-//! lists objects.
+//! Reads objects of a live cluster, for commands that can run without files. Only this module uses Kubernetes' client, and it only
+//! lists, watches and gets objects.
 
+mod follow;
 mod kinds;
 
 use api::endpoint;
@@ -13,6 +14,7 @@ use tokio::runtime::Runtime;
 
 use crate::args::LiveCluster;
 use crate::failure::{Failure, chain};
+pub use follow::{Follower, Seen};
 use kinds::{CLAIMS, CLUSTER, LEASE, OLDEST, Resource, WORKLOADS, WRITTEN};
 
 /// Maximum number of objects in a response. Large lists would be a burden for the API server.
@@ -50,14 +52,19 @@ fn runtime() -> Result<Runtime, Failure> {
 /// Returns the same errors as [`read`].
 pub fn config_maps(cluster: &LiveCluster, namespace: &str, names: &[String]) -> Result<Vec<Value>, Failure> {
     runtime()?.block_on(async {
-        let api: Api<ConfigMap> = Api::namespaced(client(cluster).await?, namespace);
+        let client = client(cluster).await?;
         let mut found = Vec::new();
         for name in names {
-            let map = api.get_opt(name).await.map_err(|error| unreadable_map(namespace, name, &error))?;
-            found.extend(map.map(serde_json::to_value).transpose().map_err(Failure::internal)?);
+            found.extend(config_map(&client, namespace, name).await?);
         }
         Ok(found)
     })
+}
+
+async fn config_map(client: &Client, namespace: &str, name: &str) -> Result<Option<Value>, Failure> {
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let map = api.get_opt(name).await.map_err(|error| unreadable_map(namespace, name, &error))?;
+    map.map(serde_json::to_value).transpose().map_err(Failure::internal)
 }
 
 /// Returns the error for a ConfigMap, with the missing right if there is one.
@@ -124,7 +131,7 @@ impl Reader {
     async fn lists(&self, resources: impl Iterator<Item = &Resource>) -> Result<Vec<Value>, Failure> {
         let mut objects = Vec::new();
         for resource in resources {
-            objects.extend(self.list(resource).await.map_err(|error| unreadable(resource, &error))?);
+            objects.extend(self.list(resource).await.map_err(|error| unreadable(resource, &error, &["list"]))?);
         }
         Ok(objects)
     }
@@ -136,7 +143,7 @@ impl Reader {
             match self.list(resource).await {
                 Ok(found) => objects.extend(found),
                 Err(error) if is_forbidden(&error) => return Ok(Vec::new()),
-                Err(error) => return Err(unreadable(resource, &error)),
+                Err(error) => return Err(unreadable(resource, &error, &["list"])),
             }
         }
         Ok(objects)
@@ -144,17 +151,22 @@ impl Reader {
 
     /// Returns the objects of a kind in the newest version that the cluster serves; none if it serves no version.
     async fn list(&self, resource: &Resource) -> Result<Vec<Value>, kube::Error> {
+        Ok(self.newest(resource).await?.map_or_else(Vec::new, |(_, objects, _)| objects))
+    }
+
+    /// Returns the newest version of a kind that the cluster serves, the objects, and the resource version of their list.
+    async fn newest(&self, resource: &Resource) -> Result<Option<(&'static str, Vec<Value>, String)>, kube::Error> {
         for version in resource.versions {
             match self.pages(resource, version).await {
                 Err(kube::Error::Api(status)) if status.code == 404 => {}
-                result => return result,
+                result => return result.map(|(objects, listed)| Some((*version, objects, listed))),
             }
         }
-        Ok(Vec::new())
+        Ok(None)
     }
 
-    /// Returns the items of all pages with their type, which items of a list lack.
-    async fn pages(&self, resource: &Resource, version: &str) -> Result<Vec<Value>, kube::Error> {
+    /// Returns the items of all pages with their type, which items of a list lack, and the resource version of the list.
+    async fn pages(&self, resource: &Resource, version: &str) -> Result<(Vec<Value>, String), kube::Error> {
         let (api_version, mut objects, mut next) = (resource.api_version(version), Vec::new(), String::new());
         loop {
             let path = resource.path(version, PAGE, &next);
@@ -168,7 +180,8 @@ impl Reader {
             }));
             next = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
             if next.is_empty() {
-                return Ok(objects);
+                let listed = page["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+                return Ok((objects, listed));
             }
         }
     }
@@ -178,12 +191,14 @@ fn is_forbidden(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 403)
 }
 
-/// Returns the error for a list, with the missing right if there is one.
-fn unreadable(resource: &Resource, error: &kube::Error) -> Failure {
+/// Returns the error for a list or watch, with the missing right if there is one.
+fn unreadable(resource: &Resource, error: &kube::Error, verbs: &[&str]) -> Failure {
     let name = resource.full_name();
     if is_forbidden(error) {
-        let right = format!("verb list on resource {} of API group \"{}\"", resource.plural, resource.group);
-        return Failure::usage(format!("{name}: forbidden; you need {right} (docs/live.md has the ClusterRole)"));
+        let verbs = format!("verb{} {}", if verbs.len() > 1 { "s" } else { "" }, verbs.join(" and "));
+        let page = if verbs.contains("watch") { "docs/replay.md" } else { "docs/live.md" };
+        let right = format!("{verbs} on resource {} of API group \"{}\"", resource.plural, resource.group);
+        return Failure::usage(format!("{name}: forbidden; you need {right} ({page} has the ClusterRole)"));
     }
     Failure::unavailable(format!("{name}: {}; check the kubeconfig", chain(error)))
 }

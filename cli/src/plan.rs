@@ -24,6 +24,7 @@ use crate::catalogue::{self, CatalogueOptions, CatalogueSet};
 use crate::failure::Failure;
 use crate::input::{Manifests, Objects};
 use crate::instance::userdata;
+pub(crate) use defaults::complete;
 use workload::Expansion;
 
 /// Inputs of a plan besides the objects.
@@ -60,6 +61,18 @@ impl Conditions {
             min_values: MinValuesPolicy::default(),
             gates: Gates::default(),
             live: false,
+        }
+    }
+
+    /// Returns the settings of the planner.
+    pub(crate) fn planner_settings(&self) -> snapshot::Settings {
+        snapshot::Settings {
+            preferences: self.preferences,
+            preference_premium: self.preference_premium,
+            min_values: self.min_values,
+            node_repair: self.gates.node_repair,
+            spot_to_spot: self.gates.spot_to_spot,
+            ..snapshot::Settings::default()
         }
     }
 }
@@ -129,7 +142,7 @@ impl PlanInput {
         let expansion = if conditions.live { Expansion::default() } else { workload::expand(&mut objects) };
         let Expansion { warnings: expanded, refused } = expansion;
         warnings.extend(expanded);
-        warnings.extend(defaults::complete(&mut objects, conditions.now));
+        warnings.extend(complete(&mut objects, conditions.now));
         warnings.extend(hints::without_constant_budget(&objects.pools));
         warnings.extend(userdata::warnings(&objects));
         let catalogue_set = catalogue::build(&objects, &conditions.catalogue, conditions.now)?;
@@ -142,43 +155,15 @@ impl PlanInput {
     /// Builds the planner's input.
     pub fn snapshot(&self, conditions: &Conditions) -> SnapshotResult {
         let it = &self.objects;
-        let settings = snapshot::Settings {
-            preferences: conditions.preferences,
-            preference_premium: conditions.preference_premium,
-            min_values: conditions.min_values,
-            node_repair: conditions.gates.node_repair,
-            spot_to_spot: conditions.gates.spot_to_spot,
-            ..snapshot::Settings::default()
-        };
         let names: BTreeSet<&str> = self.refused.iter().map(|refused| refused.pod.as_str()).collect();
         let exists = |pod: &&Arc<Pod>| !names.contains(format!("{}/{}", pod.namespace(), pod.name()).as_str());
         let mut built = snapshot::build(&Input {
             seed: conditions.seed,
             pods: it.pods.iter().filter(exists).collect(),
-            nodes: it.nodes.iter().collect(),
-            claims: it.claims.iter().collect(),
-            pools: it.pools.iter().collect(),
-            daemon_sets: it.daemon_sets.iter().collect(),
-            budgets: it.budgets.iter().collect(),
-            usages: it.usages.iter().collect(),
-            volume_claims: it.volume_claims.iter().collect(),
-            volumes: it.volumes.iter().collect(),
-            storage_classes: it.storage_classes.iter().collect(),
-            csi_nodes: it.csi_nodes.iter().collect(),
-            namespaces: it.namespaces.iter().collect(),
-            overlays: it.overlays.iter().collect(),
-            buffers: it.buffers.iter().collect(),
-            pod_templates: it.pod_templates.iter().collect(),
-            deployments: it.deployments.iter().collect(),
-            replica_sets: it.replica_sets.iter().collect(),
-            stateful_sets: it.stateful_sets.iter().collect(),
-            limit_ranges: it.limit_ranges.iter().collect(),
-            runtime_classes: it.runtime_classes.iter().collect(),
-            priority_classes: it.priority_classes.iter().collect(),
             catalogues: self.catalogue_set.catalogues.clone(),
             type_labels: self.catalogue_set.labels.clone(),
-            settings,
-            ..Input::at(conditions.now)
+            settings: conditions.planner_settings(),
+            ..it.input(conditions.now)
         });
         built.ignored.extend(self.refused.iter().cloned());
         built.ignored.sort_by(|one, other| one.pod.cmp(&other.pod));

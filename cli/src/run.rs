@@ -23,7 +23,7 @@ use crate::failure::{Failure, PLACED, UNPLACED, UNREADABLE};
 use crate::input::{Change, InputError, InputErrors, Manifests};
 use crate::instance::{types, userdata};
 use crate::live::{self, LiveKinds};
-use crate::output::counted;
+use crate::output::{Progress, counted};
 use crate::plan::report::PlanReport;
 use crate::plan::top::{self, TopOptions};
 use crate::plan::ui::{self, UiSources};
@@ -87,6 +87,18 @@ fn execute(verb: Verb) -> Result<u8, Failure> {
         }
         Verb::Compare(args) => {
             print(&history::compare(&args, &mut io::stdin().lock(), Timestamp::now())?)?;
+            Ok(PLACED)
+        }
+        Verb::Record(args) => {
+            print(&history::record(&args, &mut |sentence| eprintln!("kerf: note: {sentence}"))?)?;
+            Ok(PLACED)
+        }
+        Verb::Replay(args) => {
+            let mut progress = Progress::new("replaying");
+            let note = &mut |sentence: &str| eprintln!("kerf: note: {sentence}");
+            let text = history::replay(&args, note, &mut |done| progress.show(done))?;
+            progress.clear();
+            print(&text)?;
             Ok(PLACED)
         }
         Verb::Types(args) => {

@@ -89,7 +89,7 @@ fn comparison_period(text: &str) -> Result<SignedDuration, String> {
 }
 
 /// Parses a duration with days of 24 hours.
-fn period(text: &str) -> Result<SignedDuration, String> {
+pub(super) fn period(text: &str) -> Result<SignedDuration, String> {
     let span: Option<Span> = text.parse().ok();
     span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok())
         .filter(|period| period.is_positive())

@@ -89,6 +89,17 @@ impl FeatureGates {
 }
 
 impl Settings {
+    /// Variables of a controller that a plan depends on.
+    pub const VARIABLES: [&str; 7] = [
+        "FEATURE_GATES",
+        "IGNORE_DRA_REQUESTS",
+        "MIN_VALUES_POLICY",
+        "PREFERENCE_POLICY",
+        "PREFERENCE_PREMIUM",
+        "RESERVED_ENIS",
+        "VM_MEMORY_OVERHEAD_PERCENT",
+    ];
+
     /// Parses the variables of a controller; variables without a value count as absent.
     ///
     /// # Errors

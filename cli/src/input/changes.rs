@@ -65,6 +65,17 @@ impl Change {
         Ok(Self { text: text.to_owned(), kind: *kind, target: target.to_owned(), value })
     }
 
+    /// Reports whether the change is for objects of this kind.
+    pub(super) fn is_of(&self, kind: Kind) -> bool {
+        self.kind == kind
+    }
+
+    /// Reports whether the change is for this object.
+    pub(super) fn names(&self, raw: &Raw) -> bool {
+        let path = self.target.strip_prefix(&raw.full_name()).and_then(|rest| rest.strip_prefix('.'));
+        self.is_of(raw.kind) && path.is_some_and(may_change)
+    }
+
     /// Changes the object that the change names, and returns a sentence.
     pub(super) fn apply(&self, found: &mut BTreeMap<ObjectKey, Raw>) -> Result<String, InputError> {
         let (key, path) = self.resolve(found)?;

@@ -34,6 +34,12 @@ impl Resource {
         if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
     }
 
+    /// Returns the path of a watch, to which a resource version is to be added.
+    pub(super) fn watch_path(&self, version: &str) -> String {
+        let root = if self.group.is_empty() { "api" } else { "apis" };
+        format!("/{root}/{}/{}?watch=true&allowWatchBookmarks=true", self.api_version(version), self.plural)
+    }
+
     /// Returns the path of a page of the list: the first one, or the one behind a continue token.
     pub(super) fn path(&self, version: &str, limit: usize, next: &str) -> String {
         let root = if self.group.is_empty() { "api" } else { "apis" };
@@ -97,13 +103,19 @@ pub(super) const CLUSTER: &[Resource] = &[
     Resource::new("kerf.sh", &["v1alpha1"], "nodeusages", "NodeUsage"),
 ];
 
+/// Returns the kinds of a recording: those of a plan without usage reports, of which every node writes one a minute.
+pub(super) fn followed() -> impl Iterator<Item = &'static Resource> {
+    let all = WRITTEN.iter().chain(CLAIMS).chain(WORKLOADS).chain(CLUSTER);
+    all.filter(|resource| resource.kind != "NodeUsage")
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use serde::Deserialize;
 
-    use super::{CLAIMS, CLUSTER, WORKLOADS, WRITTEN};
+    use super::{CLAIMS, CLUSTER, WORKLOADS, WRITTEN, followed};
 
     #[derive(Deserialize)]
     struct ClusterRole {
@@ -118,19 +130,28 @@ mod tests {
         verbs: Vec<String>,
     }
 
-    #[test]
-    fn documented_role_has_exactly_the_rights_of_a_plan() {
-        let page = include_str!("../../../docs/live.md");
+    /// Returns API group and resource of everything that the role in a page grants with exactly these verbs.
+    fn granted(page: &str, verbs: &[&str]) -> BTreeSet<(String, String)> {
         let role = page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
         let role: ClusterRole = serde_saphyr::from_str(role).unwrap();
         let mut granted = BTreeSet::new();
         for rule in role.rules {
-            assert_eq!(rule.verbs, ["list"]);
+            assert_eq!(rule.verbs, verbs);
             for group in &rule.api_groups {
                 granted.extend(rule.resources.iter().map(|resource| (group.clone(), resource.clone())));
             }
         }
+        granted
+    }
+
+    fn names<'r>(resources: impl Iterator<Item = &'r super::Resource>) -> BTreeSet<(String, String)> {
+        resources.map(|it| (it.group.to_owned(), it.plural.to_owned())).collect()
+    }
+
+    #[test]
+    fn documented_roles_have_exactly_the_needed_rights() {
         let read = [WRITTEN, CLAIMS, WORKLOADS, CLUSTER].into_iter().flatten();
-        assert_eq!(granted, read.map(|it| (it.group.to_owned(), it.plural.to_owned())).collect());
+        assert_eq!(granted(include_str!("../../../docs/live.md"), &["list"]), names(read));
+        assert_eq!(granted(include_str!("../../../docs/replay.md"), &["list", "watch"]), names(followed()));
     }
 }

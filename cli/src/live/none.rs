@@ -37,3 +37,53 @@ pub fn manifests(cluster: &LiveCluster) -> Result<String, Failure> {
 pub fn config_maps(cluster: &LiveCluster, _: &str, _: &[String]) -> Result<Vec<Value>, Failure> {
     read(LiveKinds::Everything, cluster)
 }
+
+/// What was seen.
+#[derive(Debug)]
+pub enum Seen {
+    /// All objects of a kind.
+    List(&'static str, Vec<Value>),
+    /// State of an object.
+    Set(Value),
+    /// Object that was deleted.
+    Gone(Value),
+    /// A list or watch failed.
+    Trouble(String),
+    /// A second passed.
+    Nothing,
+}
+
+/// Follows nothing.
+pub struct Follower;
+
+impl Follower {
+    /// Follows nothing.
+    ///
+    /// # Errors
+    /// Always returns an error.
+    pub fn start(cluster: &LiveCluster) -> Result<Self, Failure> {
+        read(LiveKinds::Everything, cluster).map(|_| Self)
+    }
+
+    /// Returns the number of kinds.
+    #[must_use]
+    pub fn kinds() -> usize {
+        0
+    }
+
+    /// Sees nothing.
+    ///
+    /// # Errors
+    /// Returns no error, because nothing is followed.
+    pub fn next(&mut self) -> Result<Option<Seen>, Failure> {
+        Ok(None)
+    }
+
+    /// Returns nothing.
+    ///
+    /// # Errors
+    /// Returns no error, because nothing is followed.
+    pub fn config_map(&self, _: &str, _: &str) -> Result<Option<Value>, Failure> {
+        Ok(None)
+    }
+}

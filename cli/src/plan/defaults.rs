@@ -51,7 +51,7 @@ pub(super) fn gates(objects: &mut Objects, gates: &Gates) -> Vec<String> {
 }
 
 /// Adds missing fields, and returns warnings about NodePools and NodeOverlays that are not used.
-pub(super) fn complete(objects: &mut Objects, now: Timestamp) -> Vec<String> {
+pub(crate) fn complete(objects: &mut Objects, now: Timestamp) -> Vec<String> {
     let mut warnings: Vec<String> =
         objects.pools.iter_mut().filter_map(|pool| self::pool(Arc::make_mut(pool), now)).collect();
     if objects.pools.is_empty() {

@@ -27,6 +27,18 @@ pub use plan::*;
 pub use plan_cache::PlanCache;
 pub use validation::{RejectedCommand, ValidatedCommands, Validation};
 
+/// Returns the pending pods that kube-scheduler would bind now, with their nodes. For simulated clusters; no decision depends on it.
+#[must_use]
+pub fn bindings(snapshot: &Snapshot) -> Vec<Nomination> {
+    provision::bindings(snapshot)
+}
+
+/// Places pending pods, on nodes or launches, without commands for nodes that exist. For simulated clusters, where pods arrive far more
+/// often than nodes can be removed.
+pub fn placement(snapshot: &Snapshot) -> Plan {
+    provision::provision(snapshot)
+}
+
 /// Makes all decisions for one snapshot: places of pending pods, launches, and disruption commands.
 pub fn plan(snapshot: &Snapshot) -> Plan {
     let mut plan = provision::provision(snapshot);

@@ -34,6 +34,7 @@ mod topology;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+pub(crate) use phases::bind::bindings;
 pub(crate) use relocation::{Obstacle, RelocationOutcome, Relocator, STRATEGIES};
 pub(crate) use topology::KnownDomains;
 

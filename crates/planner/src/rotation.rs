@@ -6,11 +6,10 @@
 
 use std::ops::Range;
 
-use crate::Millis;
-use crate::validation::VALIDATION;
+use crate::{Millis, Validation};
 
 /// Time for which plans cover the same part, in milliseconds.
-const LENGTH: i64 = 2 * VALIDATION;
+const LENGTH: i64 = 2 * Validation::TIME;
 
 /// Returns the current one of this many parts.
 pub(crate) fn current_part(now: Millis, parts: usize) -> usize {

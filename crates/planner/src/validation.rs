@@ -9,9 +9,6 @@ use std::time::Duration;
 
 use crate::{CommandReason, NodeVerdict, Plan, PlannedCommand, Snapshot};
 
-/// Validation time in milliseconds: every plan in this time must contain the command.
-pub(crate) const VALIDATION: i64 = 15_000;
-
 /// Reason, and the sorted names of the nodes.
 type Key = (CommandReason, Vec<String>);
 
@@ -60,6 +57,9 @@ pub struct RejectedCommand {
 }
 
 impl Validation {
+    /// Validation time in milliseconds: every plan in this time must contain the command.
+    pub const TIME: i64 = 15_000;
+
     /// Compares a plan with the previous ones.
     pub fn update(&mut self, snapshot: &Snapshot, plan: &Plan) -> ValidatedCommands {
         let now = snapshot.now.0;
@@ -73,7 +73,7 @@ impl Validation {
                 let since = if before.is_some() { None } else { since(&key, &waited, now) };
                 Entry { since: since.unwrap_or(now), replacements: planned.replacements.len(), begun: false }
             });
-            let remaining = if waits(planned.reason) { VALIDATION - (now - entry.since) } else { 0 };
+            let remaining = if planned.reason.is_validated() { Self::TIME - (now - entry.since) } else { 0 };
             if remaining <= 0 {
                 entry.begun = true;
                 ripe.begin.push(position);
@@ -117,11 +117,6 @@ fn key(planned: &PlannedCommand) -> Key {
     (planned.reason, nodes)
 }
 
-/// Reports whether commands for this reason can be delayed: the other reasons correct an existing problem.
-fn waits(reason: CommandReason) -> bool {
-    matches!(reason, CommandReason::Empty | CommandReason::Underutilized)
-}
-
 /// Returns nodes that only their NodePool's budget excludes from a command that saves money.
 fn withheld<'a>(
     plan: &'a Plan,
@@ -131,7 +126,7 @@ fn withheld<'a>(
     plan.report.nodes.iter().filter_map(move |(node, verdict)| {
         let NodeVerdict::Budget { reason } = verdict else { return None };
         let since = waited.get(node).filter(|(of, since)| of == reason && *since <= now);
-        waits(*reason).then(|| (node.clone(), (*reason, since.map_or(now, |(_, since)| *since))))
+        reason.is_validated().then(|| (node.clone(), (*reason, since.map_or(now, |(_, since)| *since))))
     })
 }
 

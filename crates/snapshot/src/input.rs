@@ -1,6 +1,7 @@
 //! Input of a snapshot.
 
 mod delays;
+mod objects;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::{Catalogue, MinValuesPolicy, Policy, PreferencePolicy, PreferencePremium};
 
 pub use delays::{Delays, FailedReplacements};
+pub use objects::Objects;
 
 /// Minimum age of an object before the absence of its counterpart is a problem.
 const SETTLED: SignedDuration = SignedDuration::from_mins(10);

@@ -25,7 +25,7 @@ use planner::{Millis, Snapshot};
 
 pub use buffers::{BufferError, BufferSize, BufferState, Provisioning, provisioning};
 pub use cache::SnapshotCache;
-pub use input::{Delays, FailedReplacements, Input, Settings};
+pub use input::{Delays, FailedReplacements, Input, Objects, Settings};
 pub use nodes::{instance_capacity, node_usage, sizing, unhealthy};
 pub use overlays::{Overlaid, OverlayError, OverlayVerdict};
 pub use pods::admission::{Admission, AdmissionError, Bound, BoundViolation, MissingClass, Violated};

@@ -3,7 +3,7 @@
 //!
 //! The controller, its planner and its drain are the shipped ones. Kubelets, kube-scheduler and the owners of pods are the models
 //! of `lives`, and EC2 is its fake. This crate has the events of the day, the usage reports of agents, the checks after every
-//! change, and the record. Karpenter's rules for disruption (`peer`) can replace Kerf's plans; everything else stays the same.
+//! change, and the record. Karpenter's rules for disruption (`replay::KarpenterRules`) can replace Kerf's plans; everything else stays the same.
 
 pub mod app;
 pub mod audit;
@@ -17,9 +17,9 @@ mod false_nodes;
 pub mod faults;
 pub mod idle;
 pub mod market;
-pub mod peer;
 pub mod picture;
 pub mod record;
+pub mod recorder;
 mod reports;
 pub mod setup;
 pub mod simulation;

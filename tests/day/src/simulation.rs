@@ -11,7 +11,7 @@ use anyhow::Context;
 use api::NodeClaim;
 use api::objects::{Node, NodeReport, Pod};
 use jiff::SignedDuration;
-use planner::Snapshot;
+use planner::{Catalogue, Snapshot};
 use serde_json::json;
 use simulator::api_server::Event as Seen;
 use simulator::api_server::{CLAIMS, Change, NODES, PODS, USAGES};
@@ -28,13 +28,14 @@ use crate::commands::Commands;
 use crate::false_nodes::FalseNodes;
 use crate::idle::Idle;
 use crate::market::Market;
-use crate::peer::Peer;
 use crate::record::Record;
+use crate::recorder::Recorder;
 use crate::reports::Reports;
 use crate::setup::Setup;
 use crate::source::Witness;
 use crate::stage::{End, Shift, Stage};
 use crate::trace::Event;
+use replay::{History, KarpenterRules};
 
 /// Time from a spot interruption notice to the end of the instance.
 const NOTICE: i64 = 2 * MINUTE;
@@ -59,7 +60,9 @@ pub struct Simulation {
     pub planning: Duration,
     stage: Stage,
     source: Arc<Witness>,
-    peer: Option<Peer>,
+    peer: Option<KarpenterRules>,
+    /// Recorder of the cluster's history, if it is wanted.
+    recorder: Option<Recorder>,
     commands: Commands,
     boot: Boot,
     script: BTreeMap<(Moment, usize), Event>,
@@ -115,6 +118,7 @@ impl Simulation {
             stage,
             source,
             peer: None,
+            recorder: None,
             commands: Commands::default(),
             boot,
             script: BTreeMap::new(),
@@ -131,13 +135,26 @@ impl Simulation {
     }
 
     /// Restarts the controller with the rules of a peer for disruption, or with Kerf's.
-    pub fn ruled_by(&mut self, peer: Option<Peer>) {
+    pub fn ruled_by(&mut self, peer: Option<KarpenterRules>) {
         self.peer.clone_from(&peer);
         self.source = Witness::new(peer);
         self.within(async |it| {
             it.stage.kill_all();
             it.stage.start_all(&it.source);
         });
+    }
+
+    /// Records the history of the cluster from now on.
+    pub fn record_history(&mut self) {
+        let now = timestamp(self.cluster_state.now);
+        self.recorder = Some(Recorder::begin(&self.stage.cluster.server, now));
+    }
+
+    /// Ends the recording, and returns the history with the catalogues of the last plan.
+    pub fn recorded_history(&mut self) -> Option<(History, BTreeMap<String, Arc<Catalogue>>)> {
+        let history = self.recorder.take()?.finish(timestamp(self.cluster_state.now));
+        let catalogues = self.snapshot()?.catalogues;
+        Some((history, catalogues.into_iter().map(|catalogue| (catalogue.name.clone(), catalogue)).collect()))
     }
 
     /// Schedules an event.
@@ -245,6 +262,8 @@ impl Simulation {
             self.record.launches += self.cluster_state.market.see(&machines);
         }
         while let Ok(event) = self.stage.events.try_recv() {
+            let now = timestamp(self.cluster_state.now);
+            self.recorder.iter_mut().for_each(|recorder| recorder.see(&event, now));
             self.see_object(&event);
         }
         self.record.refusals = self.cluster_state.refusals;

@@ -9,7 +9,7 @@ use planner::{Plan, Snapshot, ValidatedCommands, ValidatedPlan, Validation};
 use snapshot::{Problem, SnapshotResult};
 
 use crate::clock::span;
-use crate::peer::Peer;
+use replay::KarpenterRules;
 
 /// Records of plans since the last look.
 #[derive(Debug, Default)]
@@ -30,14 +30,14 @@ pub struct Plans {
 
 /// Source of plans that records them.
 pub struct Witness {
-    peer: Option<Mutex<Peer>>,
+    peer: Option<Mutex<KarpenterRules>>,
     plans: Mutex<Plans>,
 }
 
 impl Witness {
     /// Creates a source with Kerf's rules, or with those of the peer.
     #[must_use]
-    pub fn new(peer: Option<Peer>) -> Arc<Self> {
+    pub fn new(peer: Option<KarpenterRules>) -> Arc<Self> {
         Arc::new(Self { peer: peer.map(Mutex::new), plans: Mutex::default() })
     }
 
@@ -46,7 +46,7 @@ impl Witness {
         self.plans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn peer(&self) -> Option<MutexGuard<'_, Peer>> {
+    fn peer(&self) -> Option<MutexGuard<'_, KarpenterRules>> {
         Some(self.peer.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -4,6 +4,7 @@ mod day;
 mod faults;
 mod mass;
 mod packing;
+mod replay;
 mod rest;
 mod switch;
 mod verifier;

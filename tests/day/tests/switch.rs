@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use day::app::App;
 use day::budget::Allowed;
 use day::clock::{HOUR, MINUTE, SECOND, START};
-use day::peer::Peer;
 use day::setup::{Pool, Setup};
 use day::simulation::Simulation;
 use day::trace::Event;
+use replay::KarpenterRules;
 
 /// Simulated time with Kerf's rules.
 const LASTS: i64 = 6 * HOUR;
@@ -28,7 +28,7 @@ fn controller_starts_no_move_when_the_cluster_is_settled() {
         ..Setup::default()
     };
     let mut simulation = Simulation::new(&setup).unwrap();
-    simulation.ruled_by(Some(Peer::new(0)));
+    simulation.ruled_by(Some(KarpenterRules::new(0)));
     // One pod fills most of a node of the only available size, so no other fleet is cheaper.
     let services =
         (0..20).map(|number| App { name: format!("service-{number}"), wanted: 1, cpu: 2500, ..App::default() });

@@ -3,11 +3,11 @@
 use day::app::App;
 use day::budget::Allowed;
 use day::clock::{HOUR, MINUTE, SECOND, START};
-use day::peer::Peer;
 use day::setup::{Pool, Setup};
 use day::simulation::Simulation;
 use day::trace::{Event, Size, day};
 use day::verdict;
+use replay::KarpenterRules;
 
 /// Values of `kerf.sh/utilization`.
 pub const POLICIES: [&str; 3] = ["ignore", "observe", "pack"];
@@ -129,8 +129,8 @@ pub fn whole_day(policy: &'static str, size: Size, peer: bool) -> anyhow::Result
 
 /// Returns Karpenter's rules with simulations that take no time. Only the number of commands and their moments remain as a
 /// difference.
-pub(crate) fn untimed_peer() -> Peer {
-    Peer::new(0)
+pub(crate) fn untimed_peer() -> KarpenterRules {
+    KarpenterRules::new(0)
 }
 
 fn apps(count: usize, wanted: usize, cpu: i64) -> Vec<App> {

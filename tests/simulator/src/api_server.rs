@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use api::condition;
 use api::objects::{Pod, PodDisruptionBudget};
 use daemon::changes::{ChangeCounter, Changes};
 use http::{Method, Request, Response, StatusCode};
@@ -399,7 +400,22 @@ impl State {
             self.store(BUDGETS, serde_json::to_value(&budget).unwrap());
         }
         self.announce(&object, false);
+        self.mark_evicted(key, now);
         self.delete(PODS, key, &body["deleteOptions"], now)
+    }
+
+    /// Sets the condition of evicted pods, if the pod has none.
+    fn mark_evicted(&mut self, key: &str, now: Timestamp) {
+        let Some(mut pod) = self.get(PODS, key) else { return };
+        let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        if conditions.iter().all(|known| known["type"] != condition::DISRUPTION_TARGET) {
+            let target = json!({
+                "type": condition::DISRUPTION_TARGET, "status": "True", "reason": "EvictionByEvictionAPI",
+                "lastTransitionTime": text(now),
+            });
+            pod["status"]["conditions"] = conditions.into_iter().chain([target]).collect();
+            self.store(PODS, pod);
+        }
     }
 
     fn delete_pod(&mut self, key: &str, options: &Value, now: Timestamp) -> Result<Value, StatusCode> {

@@ -126,6 +126,25 @@ impl PodDisruptionBudget {
         needs_replicas && has_none && !self.allows_ready_eviction()
     }
 
+    /// Returns the state of the budget for this number of expected pods, of which some are healthy, as the disruption controller
+    /// computes it.
+    #[must_use]
+    pub fn counted(&self, expected: i32, healthy: i32) -> PodDisruptionBudgetStatus {
+        let of = |value: &Option<IntOrString>| value.as_ref().and_then(|value| amount(value, i64::from(expected)));
+        let stay = match (of(&self.spec.max_unavailable), of(&self.spec.min_available)) {
+            (Some(gone), _) => i64::from(expected).saturating_sub(gone).max(0),
+            (None, stay) => stay.unwrap_or(0),
+        };
+        let stay = i32::try_from(stay).unwrap_or(i32::MAX);
+        PodDisruptionBudgetStatus {
+            disruptions_allowed: if expected > 0 { healthy.saturating_sub(stay).max(0) } else { 0 },
+            current_healthy: healthy,
+            desired_healthy: stay,
+            expected_pods: expected,
+            observed_generation: self.metadata.generation,
+        }
+    }
+
     /// Returns the setting of the budget that requires all of its pods to stay, as the end of a sentence.
     #[must_use]
     pub fn blocking_setting(&self) -> String {

@@ -144,6 +144,12 @@ impl CommandReason {
     pub const ALL: [Self; 6] =
         [Self::Empty, Self::Underutilized, Self::Drifted, Self::Expired, Self::Unhealthy, Self::Static];
 
+    /// Reports whether commands for this reason are validated for some time. The other reasons correct an existing problem.
+    #[must_use]
+    pub fn is_validated(self) -> bool {
+        matches!(self, Self::Empty | Self::Underutilized)
+    }
+
     /// Returns Karpenter's name of the reason.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -1,5 +1,6 @@
 //! Phases of a plan, as functions over the parts of the solver.
 
+pub(super) mod bind;
 pub(super) mod current_domains;
 pub(super) mod even_hosts;
 pub(super) mod fill_existing;

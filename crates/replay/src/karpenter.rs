@@ -19,15 +19,18 @@ use planner::{
     PlannedCommand, Pod, PodShape, PodVerdict, Purpose, Relocation, Requirements, Snapshot, Stage, label,
 };
 
-use crate::clock::{MINUTE, Moment, SECOND};
+/// Milliseconds since the Unix epoch.
+type Moment = i64;
 
+const SECOND: i64 = 1_000;
+const MINUTE: i64 = 60 * SECOND;
 const VALIDATION: i64 = 15 * SECOND;
 const IDLE: i64 = 10 * SECOND;
 const MOST: usize = 100;
 
 /// Karpenter's rules on a machine with a given duration of one simulation.
 #[derive(Clone, Debug)]
-pub struct Peer {
+pub struct KarpenterRules {
     /// Duration of one simulation, in milliseconds.
     pub each: i64,
     next: Moment,
@@ -41,7 +44,7 @@ struct Middleware {
     pods: Vec<(String, String, usize)>,
 }
 
-impl Peer {
+impl KarpenterRules {
     /// Creates the rules without any previous pass.
     #[must_use]
     pub fn new(each: i64) -> Self {
@@ -54,7 +57,7 @@ impl Peer {
         self.found.as_ref().map_or(self.next, |(at, _, _)| *at)
     }
 
-    /// Returns the plan without Kerf's commands, and with the peer's command if one is due.
+    /// Returns the plan without Kerf's commands, and with Karpenter's command if one is due.
     pub fn plan(&mut self, snapshot: &Snapshot, now: Moment) -> Plan {
         let calm = calm(snapshot);
         if let Some((_, reason, nodes)) = self.found.take_if(|(at, _, _)| *at <= now) {

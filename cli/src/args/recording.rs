@@ -1,0 +1,91 @@
+//! Arguments of `kerf record` and `kerf replay`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use jiff::SignedDuration;
+
+use super::history::period;
+use super::{LiveCluster, Settings};
+use crate::catalogue::MarketSources;
+use crate::input::Change;
+
+/// Smallest maximum size of a recording, in bytes.
+const LEAST_SIZE: u64 = 8 << 20;
+
+/// Arguments of `kerf record`.
+#[derive(Debug, Args)]
+pub struct Record {
+    /// Folder of the recording; a recording that is already there is continued
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Cluster to follow [default: --live]
+    #[command(flatten)]
+    pub cluster: LiveCluster,
+    /// End after this time, such as 90m, 24h or 7d [default: at Ctrl-C]
+    #[arg(long = "for", value_name = "DURATION", value_parser = period)]
+    pub lasts: Option<SignedDuration>,
+    /// Maximum size; the oldest part is deleted beyond it
+    #[arg(long, value_name = "SIZE", default_value = "1Gi", value_parser = size)]
+    pub max_size: u64,
+}
+
+/// Arguments of `kerf replay`.
+#[derive(Debug, Args)]
+pub struct Replay {
+    /// Folders and files of `kerf record`
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Changed field of an object, such as nodepool.general.spec.disruption.consolidateAfter=5m; may be repeated
+    #[arg(long = "set", value_name = "KIND.NAME.FIELD=VALUE", value_parser = Change::parse)]
+    pub changes: Vec<Change>,
+    /// Replay with Karpenter's rules for disruption too
+    #[arg(long)]
+    pub karpenter: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = ReplayFormat::Table)]
+    pub output: ReplayFormat,
+    /// File for a picture of nodes and cost over time (SVG)
+    #[arg(long, value_name = "FILE")]
+    pub chart: Option<PathBuf>,
+    /// Catalogue of instance types in place of EC2's (docs/plan-format.md)
+    #[arg(long, value_name = "FILE")]
+    pub catalogue: Option<PathBuf>,
+    /// AWS region [default: the objects' own, else us-east-1]
+    #[arg(long)]
+    pub region: Option<String>,
+    /// Sources of offerings and prices in place of the recorded ones.
+    #[command(flatten)]
+    pub market: MarketSources,
+    /// Karpenter's settings in place of the recorded ones.
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// Output formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReplayFormat {
+    /// Table for people
+    Table,
+    /// JSON for programs (docs/replay.md)
+    Json,
+}
+
+/// Parses a size in bytes.
+fn size(text: &str) -> Result<u64, String> {
+    let bytes = api::quantity::units(text).ok().and_then(|bytes| u64::try_from(bytes).ok());
+    bytes.filter(|bytes| *bytes >= LEAST_SIZE).ok_or_else(|| format!("{text:?} is not a size: write 8Mi, 1Gi or more"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn size_parses_quantities_from_eight_mebibytes_on() {
+        assert_eq!(size("1Gi"), Ok(1 << 30));
+        for text in ["1Ki", "much", "-1Gi", "8388607"] {
+            assert!(size(text).is_err_and(|error| error.contains("write 8Mi")), "{text}");
+        }
+    }
+}

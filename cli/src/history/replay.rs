@@ -1,0 +1,209 @@
+//! `kerf replay`: plays a recording again, and compares cost, nodes, evictions and waits.
+
+mod chart;
+mod table;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use planner::Catalogue;
+use replay::{Change as RecordedChange, Figures, History, Market, Pace, Rules};
+use serde::Serialize;
+use snapshot::Objects;
+
+use super::recording::read::{Recording, read};
+use crate::args::{Replay, ReplayFormat, Settings};
+use crate::catalogue::{self, CatalogueOptions, PublishedMarket};
+use crate::failure::Failure;
+use crate::plan::{Conditions, Gate, complete};
+
+/// Result of a replay.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    /// Begin and end of the recording.
+    from: Timestamp,
+    to: Timestamp,
+    /// Sentences about changed objects.
+    changes: Vec<String>,
+    /// Figures by column: recorded, replayed, changed, karpenter.
+    figures: BTreeMap<Column, Figures>,
+    warnings: Vec<String>,
+}
+
+/// Column of the comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Column {
+    /// What happened.
+    Recorded,
+    /// Kerf's rules, with nothing changed.
+    Replayed,
+    /// The same with changed settings.
+    Changed,
+    /// Karpenter's rules, with nothing changed.
+    Karpenter,
+}
+
+/// Returns the output of `kerf replay`, and writes the chart if there is one. `note` gets sentences on the way, `progress` the share of the
+/// work that is done.
+///
+/// # Errors
+/// Returns an error if the recording cannot be read, or if a change names no object.
+pub fn replay(args: &Replay, note: &mut dyn FnMut(&str), progress: &mut dyn FnMut(f64)) -> Result<String, Failure> {
+    let plain = Input::new(args, false)?;
+    plain.recording.notes.iter().for_each(|sentence| note(sentence));
+    let changed = if args.changes.is_empty() { None } else { Some(Input::new(args, true)?) };
+    let runs = [
+        Some((Column::Replayed, &plain, Rules::Kerf)),
+        changed.as_ref().map(|changed| (Column::Changed, changed, Rules::Kerf)),
+        args.karpenter.then_some((Column::Karpenter, &plain, Rules::Karpenter)),
+    ];
+    let runs: Vec<_> = runs.into_iter().flatten().collect();
+    let history = &plain.recording.history;
+    let mut figures = BTreeMap::from([(Column::Recorded, Figures::recorded(history, &plain.market))]);
+    for (number, (column, input, rules)) in runs.iter().enumerate() {
+        let mut share = |done: f64| progress((number as f64 + done) / runs.len() as f64);
+        figures.insert(*column, input.run(*rules, &mut share));
+    }
+    let report = Report {
+        from: history.begin,
+        to: history.end,
+        changes: changed.map(|changed| changed.recording.changes).unwrap_or_default(),
+        warnings: warnings(&plain, &figures),
+        figures,
+    };
+    if let Some(path) = &args.chart {
+        std::fs::write(path, chart::svg(&report))
+            .map_err(|error| Failure::usage(format!("--chart {}: {error}", path.display())))?;
+    }
+    match args.output {
+        ReplayFormat::Table => Ok(table::text(&report)),
+        ReplayFormat::Json => Ok(serde_json::to_string_pretty(&report).map_err(Failure::internal)? + "\n"),
+    }
+}
+
+/// Input of replays: the recording with catalogues and settings.
+struct Input {
+    recording: Recording,
+    market: Market,
+    settings: snapshot::Settings,
+    warnings: Vec<String>,
+}
+
+impl Input {
+    fn new(args: &Replay, changed: bool) -> Result<Self, Failure> {
+        let changes = if changed { args.changes.as_slice() } else { &[] };
+        let mut recording = read(&args.paths, changes)?;
+        let recorded = Settings::of_controller(|name| recording.variables.get(name).map(String::as_str));
+        let recorded =
+            recorded.map_err(|error| Failure::usage(format!("settings of the recorded controller: {error}")))?;
+        let settings = args.settings.clone().or(recorded);
+        let mut warnings = settings.warnings();
+        let conditions = settings.conditions(recording.history.begin);
+        close_gates(&mut recording.history, &conditions);
+        complete_objects(&mut recording.history);
+        let options = CatalogueOptions {
+            file: args.catalogue.clone(),
+            region: args.region.clone(),
+            market: args.market.clone(),
+            ..conditions.catalogue.clone()
+        };
+        let market = market(&recording, &options, &mut warnings)?;
+        Ok(Self { recording, market, settings: conditions.planner_settings(), warnings })
+    }
+
+    fn run(&self, rules: Rules, progress: &mut dyn FnMut(f64)) -> Figures {
+        let history = &self.recording.history;
+        let replay =
+            replay::Replay { history, market: &self.market, settings: self.settings, rules, pace: Pace::of(history) };
+        let length = history.end.duration_since(history.begin).as_secs_f64().max(1.0);
+        replay.run(&mut |now| progress(now.duration_since(history.begin).as_secs_f64() / length))
+    }
+}
+
+/// Removes objects whose feature gate is not open, which the controller ignores.
+fn close_gates(history: &mut History, conditions: &Conditions) {
+    let gates = &conditions.gates;
+    for (_, change) in &mut history.changes {
+        let RecordedChange::Objects(objects) = change else { continue };
+        let is_static = |objects: &Objects| objects.pools.iter().any(|pool| pool.spec.replicas.is_some());
+        let closes = [
+            gates.overlays != Gate::Open && !objects.overlays.is_empty(),
+            gates.buffers != Gate::Open && !objects.buffers.is_empty(),
+            gates.static_pools != Gate::Open && is_static(objects),
+        ];
+        if closes == [false; 3] {
+            continue;
+        }
+        let objects = Arc::make_mut(objects);
+        if closes[0] {
+            objects.overlays.clear();
+        }
+        if closes[1] {
+            objects.buffers.clear();
+        }
+        if closes[2] {
+            objects.pools.retain(|pool| pool.spec.replicas.is_none());
+        }
+    }
+}
+
+/// Adds the fields that controllers would have written.
+fn complete_objects(history: &mut History) {
+    for (at, change) in &mut history.changes {
+        if let RecordedChange::Objects(objects) = change {
+            // A plan reports such objects; here most of them are of the past.
+            let _ = complete(Arc::make_mut(objects), *at);
+        }
+    }
+}
+
+/// Returns the catalogues over time: those of the controller where they were recorded.
+fn market(recording: &Recording, options: &CatalogueOptions, warnings: &mut Vec<String>) -> Result<Market, Failure> {
+    let objects = all_objects(&recording.history);
+    let begin = recording.history.begin;
+    let mut set =
+        |published: Option<PublishedMarket>, at: Timestamp| -> Result<BTreeMap<String, Arc<Catalogue>>, Failure> {
+            let options = CatalogueOptions { published, ..options.clone() };
+            let found = catalogue::build(&objects, &options, at)?;
+            warnings.extend(found.warnings);
+            Ok(found.catalogues)
+        };
+    let mut catalogues = Vec::new();
+    for (at, published) in &recording.markets {
+        catalogues.push((*at, set(Some(published.clone()), *at)?));
+    }
+    if catalogues.is_empty() {
+        catalogues.push((begin, set(None, begin)?));
+    }
+    Ok(Market { catalogues })
+}
+
+/// Returns every NodePool, EC2NodeClass and NodeClaim of a recording.
+fn all_objects(history: &History) -> Objects {
+    let mut all = Objects::default();
+    for (_, change) in &history.changes {
+        if let RecordedChange::Objects(objects) = change {
+            all.merge(Objects { pools: objects.pools.clone(), classes: objects.classes.clone(), ..Objects::default() });
+        }
+    }
+    let claims = history.nodes.iter().filter_map(|node| Some(Arc::clone(&node.at_begin.as_ref()?.0)));
+    all.merge(Objects { claims: claims.collect(), ..Objects::default() });
+    all
+}
+
+fn warnings(input: &Input, figures: &BTreeMap<Column, Figures>) -> Vec<String> {
+    let mut warnings = input.warnings.clone();
+    let unpriced = figures.get(&Column::Recorded).map_or(0, |recorded| recorded.unpriced_nodes);
+    if unpriced > 0 {
+        warnings.push(format!(
+            "{unpriced} recorded nodes have no known price and count as free: record with the controller's prices, or use \
+             --account or --spot-prices"
+        ));
+    }
+    warnings.sort();
+    warnings.dedup();
+    warnings
+}

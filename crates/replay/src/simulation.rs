@@ -1,0 +1,285 @@
+//! The simulated cluster: events, kube-scheduler, drains and plans, one after another.
+
+mod nodes;
+mod pods;
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use planner::Purpose;
+use snapshot::Settings;
+
+use crate::agenda::{Agenda, Event};
+use crate::cluster::{Cluster, is_managed};
+use crate::drain::Drain;
+use crate::figures::{Fees, Figures, Market, NodeSpan};
+use crate::history::{Change, History};
+use crate::karpenter::KarpenterRules;
+use crate::machine;
+use crate::pace::Pace;
+use crate::passes::{Decisions, Passes, catalogue_of};
+use crate::workload::{Slot, slots};
+
+/// Duration of one simulation of Karpenter, in milliseconds, as measured with hundreds of nodes.
+const KARPENTER_SIMULATION: i64 = 100;
+
+/// Rules for the disruption of nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rules {
+    /// Those of Kerf.
+    #[default]
+    Kerf,
+    /// Those of Karpenter; pods are placed as by Kerf.
+    Karpenter,
+}
+
+/// Replay of a recording.
+#[derive(Clone, Copy, Debug)]
+pub struct Replay<'a> {
+    /// The recording, with changed objects if there are changes.
+    pub history: &'a History,
+    /// Instance types and prices.
+    pub market: &'a Market,
+    /// Settings of the planner.
+    pub settings: Settings,
+    /// Rules for the disruption of nodes.
+    pub rules: Rules,
+    /// Times of the models.
+    pub pace: Pace,
+}
+
+impl Replay<'_> {
+    /// Replays the recording. `progress` is called with the simulated time now and then.
+    #[must_use]
+    pub fn run(&self, progress: &mut dyn FnMut(Timestamp)) -> Figures {
+        let mut simulation = Simulation::new(*self);
+        simulation.begin();
+        while let Some(now) = simulation.next() {
+            simulation.step(now);
+            progress(now);
+        }
+        simulation.finish()
+    }
+}
+
+/// Demand for a pod with its present pod.
+struct SlotState {
+    /// UID of the present pod.
+    uid: Option<String>,
+    /// Number of pods so far.
+    made: u32,
+    /// True if the demand has ended.
+    is_over: bool,
+}
+
+/// Command that waits for its replacements, or whose nodes drain.
+struct Command {
+    claims: Vec<String>,
+    /// NodeClaims that are not initialized yet.
+    awaits: Vec<String>,
+}
+
+/// Counters for the figures.
+#[derive(Default)]
+struct Counters {
+    spans: Vec<NodeSpan>,
+    /// Time of the launch of each node that exists.
+    launched: BTreeMap<String, Timestamp>,
+    launches: usize,
+    disrupted: BTreeMap<String, usize>,
+    interrupted: usize,
+    evicted: usize,
+    pods: usize,
+    waits: Vec<i64>,
+}
+
+struct Simulation<'a> {
+    replay: Replay<'a>,
+    slots: Vec<Slot>,
+    states: Vec<SlotState>,
+    /// Slot of each pod of a workload, by UID.
+    slot_of: BTreeMap<String, usize>,
+    cluster: Cluster,
+    agenda: Agenda,
+    passes: Passes,
+    commands: Vec<Command>,
+    /// Drains in progress, by NodeClaim.
+    drains: BTreeMap<String, Drain>,
+    /// True if a pod may find a node now that had none before.
+    may_bind: bool,
+    counters: Counters,
+}
+
+impl<'a> Simulation<'a> {
+    fn new(replay: Replay<'a>) -> Self {
+        let (begin, end) = (replay.history.begin, replay.history.end);
+        let slots = slots(replay.history);
+        let states = slots.iter().map(|_| SlotState { uid: None, made: 0, is_over: false }).collect();
+        let karpenter = match replay.rules {
+            Rules::Kerf => None,
+            Rules::Karpenter => Some(KarpenterRules::new(KARPENTER_SIMULATION)),
+        };
+        Self {
+            passes: Passes::new(replay.settings, karpenter, begin, end.duration_since(begin)),
+            replay,
+            slots,
+            states,
+            slot_of: BTreeMap::new(),
+            cluster: Cluster::new(begin),
+            agenda: Agenda::default(),
+            commands: Vec::new(),
+            drains: BTreeMap::new(),
+            may_bind: true,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Enters all recorded events, and builds the first state.
+    fn begin(&mut self) {
+        let history = self.replay.history;
+        self.cluster.catalogues = self.replay.market.at(history.begin).cloned().unwrap_or_default();
+        self.begin_nodes();
+        for (position, (at, _)) in history.changes.iter().enumerate() {
+            self.agenda.enter(*at, Event::Recorded(position));
+        }
+        for (position, slot) in self.slots.iter().enumerate() {
+            self.agenda.enter(slot.arrives.max(history.begin), Event::Arrives(position));
+        }
+        for (position, node) in history.nodes.iter().enumerate() {
+            node.interrupted.iter().for_each(|at| self.agenda.enter(*at, Event::Interrupted(position)));
+        }
+    }
+
+    /// Returns the time of the next event or plan, within the recording.
+    fn next(&self) -> Option<Timestamp> {
+        let next = self.agenda.next().map_or(self.passes.due(), |at| at.min(self.passes.due()));
+        (next <= self.replay.history.end).then_some(next)
+    }
+
+    fn step(&mut self, now: Timestamp) {
+        self.cluster.now = now;
+        if let Some(set) = self.replay.market.at(now) {
+            self.cluster.catalogues.clone_from(set);
+        }
+        while let Some(event) = self.agenda.due(now) {
+            self.happen(event);
+        }
+        self.proceed();
+        if self.passes.due() <= now {
+            self.plan();
+            self.proceed();
+        }
+    }
+
+    /// Lets kube-scheduler and drains do what they can now.
+    fn proceed(&mut self) {
+        self.drain_nodes();
+        self.bind_pods();
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Recorded(position) => self.take_over(&self.replay.history.changes[position].1),
+            Event::Arrives(slot) => self.arrive(slot),
+            Event::Leaves(slot) => self.leave(slot),
+            Event::Initialized(claim) => self.initialize(&claim),
+            Event::Started(uid) => self.start(&uid),
+            Event::Completed(uid) => self.complete(&uid),
+            Event::Stopped(uid) => self.remove_pod(&uid),
+            Event::Overdue(claim) => {
+                self.drains.entry(claim).and_modify(|drain| drain.is_forced = true);
+            }
+            Event::Terminated(claim) => self.terminate(&claim),
+            Event::Interrupted(position) => self.interrupt(position),
+        }
+    }
+
+    fn take_over(&mut self, change: &Change) {
+        let now = self.cluster.now;
+        match change {
+            Change::Objects(objects) => self.cluster.set_objects(std::sync::Arc::clone(objects)),
+            Change::Node(node) => {
+                self.cluster.nodes.insert(node.name().to_owned(), std::sync::Arc::clone(node));
+                self.may_bind = true;
+            }
+            Change::NodeGone(name) => self.remove_foreign_node(name),
+            Change::NodePod(pod) => self.set_node_pod(pod),
+            Change::NodePodGone(name) => self.remove_node_pod(name),
+        }
+        if matches!(change, Change::Objects(_)) {
+            self.passes.request_for_savings(now);
+        }
+    }
+
+    /// Makes a plan, and begins what it decides.
+    fn plan(&mut self) {
+        let decisions = self.passes.plan(&mut self.cluster);
+        let claims = self.launch(&decisions);
+        self.passes.nominate(&decisions, &claims, self.cluster.now);
+        // kube-scheduler tries the nominated node of a pod again.
+        self.may_bind |= decisions.places_pods && !decisions.plan.nominations.is_empty();
+        for position in &decisions.begin {
+            self.command(&decisions.plan.moves[*position], &claims);
+        }
+    }
+
+    /// Creates the NodeClaims of launches; those of commands only if the command begins. Returns their names.
+    fn launch(&mut self, decisions: &Decisions) -> BTreeMap<usize, String> {
+        let Decisions { plan, begin, places_pods, .. } = decisions;
+        let begun: Vec<usize> = begin.iter().flat_map(|it| &plan.moves[*it].replacements).copied().collect();
+        let mut names = BTreeMap::new();
+        for (position, launch) in plan.launches.iter().enumerate() {
+            let is_due = match launch.purpose {
+                Purpose::Replacement => begun.contains(&position),
+                Purpose::Provision | Purpose::Static => *places_pods,
+            };
+            if is_due && let Some(name) = self.launch_one(launch) {
+                names.insert(position, name);
+            }
+        }
+        names
+    }
+
+    fn launch_one(&mut self, launch: &planner::Launch) -> Option<String> {
+        let now = self.cluster.now;
+        let pool = self.cluster.objects.pools.iter().find(|pool| pool.metadata.name.as_ref() == Some(&launch.pool))?;
+        let name = format!("{}-{:05}", launch.pool, self.counters.launches + 1);
+        let claim = machine::launched(launch, pool, catalogue_of(&self.cluster, pool)?, &name, now)?;
+        let Pace { launch, boot, .. } = self.replay.pace;
+        self.counters.launches += 1;
+        self.counters.launched.insert(name.clone(), now + launch);
+        self.cluster.claims.insert(name.clone(), std::sync::Arc::new(claim));
+        self.agenda.enter(now + launch + boot, Event::Initialized(name.clone()));
+        Some(name)
+    }
+
+    fn finish(mut self) -> Figures {
+        let (begin, end) = (self.replay.history.begin, self.replay.history.end);
+        let left: Vec<String> = self.cluster.claims.keys().cloned().collect();
+        left.iter().for_each(|claim| self.end_span(claim, end));
+        let Counters { spans, launches, disrupted, interrupted, evicted, pods, mut waits, .. } = self.counters;
+        let pending = self.cluster.pending().len();
+        let mut figures = Figures { launches, disrupted, interrupted, evicted, pods, pending, ..Figures::default() };
+        figures.add_waits(&mut waits);
+        figures.add_nodes(&spans, &Fees::of(self.replay.history), self.replay.market, (begin, end));
+        figures
+    }
+
+    /// Ends the paid time of a node.
+    fn end_span(&mut self, claim: &str, at: Timestamp) {
+        let Some(from) = self.counters.launched.remove(claim).filter(|from| *from < at) else { return };
+        if let Some(claim) = self.cluster.claims.get(claim) {
+            let (class, labels) = (claim.spec.node_class_ref.name.clone(), claim.metadata.labels.clone());
+            self.counters.spans.push(NodeSpan { class, labels: labels.unwrap_or_default(), from, to: at });
+        }
+    }
+
+    /// Reports whether the node takes part in the replay as a node of the recording does.
+    fn is_foreign(&self, node: &str) -> bool {
+        self.cluster.nodes.get(node).is_some_and(|node| !is_managed(node))
+    }
+
+    fn since_begin(&self) -> SignedDuration {
+        self.cluster.now.duration_since(self.replay.history.begin)
+    }
+}

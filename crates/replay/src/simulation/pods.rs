@@ -1,0 +1,207 @@
+//! Pods: their owners, kube-scheduler and kubelet.
+
+use std::sync::Arc;
+
+use api::condition;
+use api::objects::{Pod, PodStatus};
+use api::status::Time;
+
+use super::Simulation;
+use crate::agenda::Event;
+use crate::cluster::set_condition;
+use crate::workload::{Slot, SlotEnd};
+
+impl Simulation<'_> {
+    /// Begins the demand of a slot. In the first state its pod may have a node already.
+    pub(super) fn arrive(&mut self, slot: usize) {
+        let Slot { ends, at_begin, .. } = &self.slots[slot];
+        if let SlotEnd::At(at) = ends {
+            self.agenda.enter((*at).max(self.cluster.now), Event::Leaves(slot));
+        }
+        let at_begin = at_begin.clone().filter(|(node, _)| self.cluster.nodes.contains_key(node));
+        let uid = self.create_pod(slot);
+        if let Some((node, ready)) = at_begin {
+            self.bind(&uid, &node);
+            if ready.is_some() {
+                self.start(&uid);
+            }
+        } else if !self.since_begin().is_zero() {
+            self.counters.pods += 1;
+        }
+    }
+
+    /// Creates the next pod of a slot and returns its UID.
+    fn create_pod(&mut self, slot: usize) -> String {
+        let now = self.cluster.now;
+        let state = &mut self.states[slot];
+        let mut pod = self.slots[slot].pod.as_ref().clone();
+        let mut uid = pod.metadata.uid.clone().unwrap_or_default();
+        if state.made > 0 {
+            uid = format!("{uid}-{}", state.made);
+            if !pod.is_stateful() {
+                pod.metadata.name = Some(format!("{}-{}", pod.name(), state.made));
+            }
+        }
+        state.made += 1;
+        state.uid = Some(uid.clone());
+        pod.metadata.uid = Some(uid.clone());
+        pod.metadata.creation_timestamp = Some(Time(now));
+        pod.status = PodStatus { phase: "Pending".to_owned(), ..PodStatus::default() };
+        set_condition(&mut pod, condition::POD_SCHEDULED, false, now);
+        self.slot_of.insert(uid.clone(), slot);
+        self.cluster.set_pod(&uid, pod);
+        self.may_bind = true;
+        uid
+    }
+
+    /// Ends the demand of a slot: its workload was scaled down.
+    pub(super) fn leave(&mut self, slot: usize) {
+        self.states[slot].is_over = true;
+        if let Some(uid) = self.states[slot].uid.clone() {
+            self.delete_pod(&uid);
+        }
+    }
+
+    /// Lets kube-scheduler bind pods, and requests a plan for those that find no node.
+    pub(super) fn bind_pods(&mut self) {
+        if !std::mem::take(&mut self.may_bind) || self.cluster.pending().is_empty() {
+            return;
+        }
+        let now = self.cluster.now;
+        for (uid, node) in self.passes.bindings(&mut self.cluster) {
+            let created = self.cluster.pod(&uid).and_then(|pod| Some(pod.metadata.creation_timestamp.as_ref()?.0));
+            // As in the figures of the recording, pods of the first state do not count.
+            if let Some(created) = created.filter(|created| *created > self.replay.history.begin) {
+                self.counters.waits.push(i64::try_from(now.duration_since(created).as_millis()).unwrap_or(i64::MAX));
+            }
+            self.bind(&uid, &node);
+            self.agenda.enter(now + self.replay.pace.start, Event::Started(uid));
+        }
+        if self.cluster.pending().iter().any(|uid| !self.passes.has_promised(uid)) {
+            self.passes.request_for_pods(now);
+        }
+    }
+
+    fn bind(&mut self, uid: &str, node: &str) {
+        let now = self.cluster.now;
+        self.passes.forget(uid);
+        self.cluster.change_pod(uid, |pod| {
+            pod.spec.node_name = node.to_owned();
+            set_condition(pod, condition::POD_SCHEDULED, true, now);
+        });
+        if !self.since_begin().is_zero() {
+            self.cluster.note_pod_event(node);
+        }
+    }
+
+    /// Makes a bound pod ready.
+    pub(super) fn start(&mut self, uid: &str) {
+        let now = self.cluster.now;
+        if self.cluster.pod(uid).is_none_or(|pod| pod.is_terminating()) {
+            return;
+        }
+        self.cluster.change_pod(uid, |pod| {
+            pod.status.phase = "Running".to_owned();
+            pod.status.start_time = Some(Time(now));
+            set_condition(pod, condition::READY, true, now);
+        });
+        let slot = self.slot_of.get(uid).map(|slot| &self.slots[*slot]);
+        if let Some(SlotEnd::AfterRunning(lasts)) = slot.map(|slot| slot.ends) {
+            self.agenda.enter(now + lasts, Event::Completed(uid.to_owned()));
+        }
+    }
+
+    /// Ends a pod that has done its work, with the demand of its slot.
+    pub(super) fn complete(&mut self, uid: &str) {
+        if let Some(slot) = self.slot_of.get(uid).filter(|_| self.cluster.pod(uid).is_some()) {
+            self.states[*slot].is_over = true;
+            self.remove_pod(uid);
+        }
+    }
+
+    /// Requests the deletion of a pod, which stops soon if it runs.
+    fn delete_pod(&mut self, uid: &str) {
+        let now = self.cluster.now;
+        let Some(pod) = self.cluster.pod(uid).filter(|pod| !pod.is_terminating()) else { return };
+        if !pod.is_ready() {
+            self.remove_pod(uid);
+            return;
+        }
+        self.cluster.change_pod(uid, |pod| pod.metadata.deletion_timestamp = Some(Time(now)));
+        self.agenda.enter(now + self.replay.pace.stop, Event::Stopped(uid.to_owned()));
+    }
+
+    pub(super) fn evict(&mut self, uid: &str) {
+        self.counters.evicted += 1;
+        self.delete_pod(uid);
+        self.replace(uid);
+    }
+
+    /// Removes a pod whose node has ended.
+    pub(super) fn lose(&mut self, uid: &str) {
+        let is_terminating = self.cluster.pod(uid).is_none_or(|pod| pod.is_terminating());
+        self.remove_pod(uid);
+        if !is_terminating {
+            self.replace(uid);
+        }
+    }
+
+    /// Creates the pod that its owner creates in place of this one.
+    fn replace(&mut self, uid: &str) {
+        let Some(slot) = self.slot_of.get(uid).copied() else { return };
+        let is_present = self.states[slot].uid.as_deref() == Some(uid);
+        if !is_present || self.states[slot].is_over {
+            return;
+        }
+        if self.slots[slot].is_replaced {
+            self.counters.pods += 1;
+            self.create_pod(slot);
+        } else {
+            self.states[slot].is_over = true;
+        }
+    }
+
+    pub(super) fn remove_pod(&mut self, uid: &str) {
+        let now = self.cluster.now;
+        let node = self.cluster.pod(uid).map(|pod| pod.spec.node_name.clone()).unwrap_or_default();
+        self.passes.forget(uid);
+        self.cluster.remove_pod(uid);
+        if !node.is_empty() {
+            self.cluster.note_pod_event(&node);
+            self.passes.request_for_savings(now);
+            self.may_bind = true;
+        }
+    }
+
+    /// Takes over a pod that belongs to its node. On nodes of NodePools only those of the first state count: the planner itself keeps
+    /// capacity for DaemonSets on the nodes of the replay.
+    pub(super) fn set_node_pod(&mut self, pod: &Arc<Pod>) {
+        let node = &pod.spec.node_name;
+        let is_first = self.since_begin().is_zero() && self.cluster.nodes.contains_key(node);
+        if is_first || self.is_foreign(node) {
+            self.cluster.set_pod(&node_pod_key(pod.namespace(), pod.name()), pod.as_ref().clone());
+        }
+    }
+
+    pub(super) fn remove_node_pod(&mut self, name: &str) {
+        let key = format!("node/{name}");
+        if self.cluster.pod(&key).is_some_and(|pod| self.is_foreign(&pod.spec.node_name)) {
+            self.cluster.remove_pod(&key);
+        }
+    }
+
+    /// Removes a Node without a NodePool. Its pods need another node.
+    pub(super) fn remove_foreign_node(&mut self, name: &str) {
+        if !self.is_foreign(name) {
+            return;
+        }
+        let pods = self.cluster.pods_on(name);
+        self.cluster.nodes.remove(name);
+        pods.iter().for_each(|uid| self.lose(uid));
+    }
+}
+
+/// Returns the key of a pod that belongs to its node.
+fn node_pod_key(namespace: &str, name: &str) -> String {
+    format!("node/{namespace}/{name}")
+}
