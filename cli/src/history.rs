@@ -1,4 +1,4 @@
-//! What happened in a cluster. `kerf log`, `kerf report` and `kerf compare` read the decision log, from the controller's ConfigMaps or from
+//! Past of a cluster. `kerf log`, `kerf report` and `kerf compare` read the decision log, from the controller's ConfigMaps or from
 //! files. `kerf record` writes a recording, and `kerf replay` plays it again.
 
 mod compare;

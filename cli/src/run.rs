@@ -113,22 +113,7 @@ fn execute(verb: Verb) -> Result<u8, Failure> {
             Ok(PLACED)
         }
         Verb::Convert(args) => {
-            let stdin = &mut io::stdin().lock();
-            let converted = match args.from {
-                Some(Origin::ClusterAutoscaler) => {
-                    let options = convert::GroupOptions { identity: identity(&args), cluster: args.cluster_name };
-                    convert::from_cluster_autoscaler(&args.paths, &options, stdin)?
-                }
-                None if args.cluster.is_named() => {
-                    let text = live::manifests(&args.cluster)?;
-                    convert::convert_text("cluster", &text, identity(&args).as_ref())?
-                }
-                None => convert::convert(&args.paths, identity(&args).as_ref(), stdin)?,
-            };
-            converted.notes.iter().for_each(|text| eprintln!("kerf: note: {text}"));
-            converted.changed.iter().for_each(|text| eprintln!("kerf: changed: {text}"));
-            converted.lost.iter().for_each(|text| eprintln!("kerf: lost: {text}"));
-            print(&converted.text)?;
+            convert_objects(&args)?;
             Ok(PLACED)
         }
         Verb::Adopt(args) => {
@@ -151,6 +136,26 @@ fn execute(verb: Verb) -> Result<u8, Failure> {
             Ok(PLACED)
         }
     }
+}
+
+/// Converts objects, and prints them with notes about what changed.
+fn convert_objects(args: &Convert) -> Result<(), Failure> {
+    let stdin = &mut io::stdin().lock();
+    let converted = match args.from {
+        Some(Origin::ClusterAutoscaler) => {
+            let options = convert::GroupOptions { identity: identity(args), cluster: args.cluster_name.clone() };
+            convert::from_cluster_autoscaler(&args.paths, &options, stdin)?
+        }
+        None if args.cluster.is_named() => {
+            let text = live::manifests(&args.cluster)?;
+            convert::convert_text("cluster", &text, identity(args).as_ref())?
+        }
+        None => convert::convert(&args.paths, identity(args).as_ref(), stdin)?,
+    };
+    converted.notes.iter().for_each(|text| eprintln!("kerf: note: {text}"));
+    converted.changed.iter().for_each(|text| eprintln!("kerf: changed: {text}"));
+    converted.lost.iter().for_each(|text| eprintln!("kerf: lost: {text}"));
+    print(&converted.text)
 }
 
 /// Reads the policies of the controller's role, if they are to be checked.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use jiff::SignedDuration;
 
+use super::Settings;
 use super::history::period;
-use super::{LiveCluster, Settings};
 use crate::catalogue::MarketSources;
 use crate::input::Change;
 
@@ -19,9 +19,9 @@ pub struct Record {
     /// Folder of the recording; a recording that is already there is continued
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// Cluster to follow [default: --live]
-    #[command(flatten)]
-    pub cluster: LiveCluster,
+    /// Context of the kubeconfig [default: the current one]
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
     /// End after this time, such as 90m, 24h or 7d [default: at Ctrl-C]
     #[arg(long = "for", value_name = "DURATION", value_parser = period)]
     pub lasts: Option<SignedDuration>,

@@ -24,7 +24,7 @@ const MARKET_EVERY: SignedDuration = SignedDuration::from_hours(1);
 /// # Errors
 /// Returns an error if the cluster cannot be followed or the recording cannot be written.
 pub fn record(args: &Record, note: &mut dyn FnMut(&str)) -> Result<String, Failure> {
-    let cluster = LiveCluster { live: true, ..args.cluster.clone() };
+    let cluster = LiveCluster { live: true, context: args.context.clone() };
     let mut follower = Follower::start(&cluster)?;
     let begin = Timestamp::now();
     let end = args.lasts.map(|lasts| begin + lasts);

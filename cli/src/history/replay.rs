@@ -36,7 +36,7 @@ struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 enum Column {
-    /// What happened.
+    /// The past as it was.
     Recorded,
     /// Kerf's rules, with nothing changed.
     Replayed,

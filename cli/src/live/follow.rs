@@ -26,7 +26,7 @@ const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
 /// Number of events that wait for the reader.
 const WAITING: usize = 4096;
 
-/// What was seen.
+/// Observation of the cluster.
 #[derive(Debug)]
 pub enum Seen {
     /// All objects of a kind.
@@ -72,7 +72,7 @@ impl Follower {
         followed().count()
     }
 
-    /// Returns what is seen next; `None` after Ctrl-C.
+    /// Returns the next observation; `None` after Ctrl-C.
     ///
     /// # Errors
     /// Returns an error if a first list is refused or fails.
@@ -105,7 +105,7 @@ struct Watch {
     sender: Sender<Result<Seen, Failure>>,
 }
 
-/// Where a watch begins.
+/// Begin of a watch.
 struct Begin {
     api_version: String,
     path: String,
@@ -137,7 +137,7 @@ impl Watch {
     async fn list_and_watch(&self) -> Result<(), kube::Error> {
         let Some((version, objects, resource_version)) = self.reader.newest(self.resource).await? else {
             self.send(Seen::List(self.resource.kind, Vec::new())).await;
-            // The cluster does not serve the kind, until somebody installs its CRD.
+            // The cluster does not serve the kind, until its CRD is installed.
             sleep(Duration::from_mins(10)).await;
             return Ok(());
         };

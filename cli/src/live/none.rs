@@ -38,7 +38,7 @@ pub fn config_maps(cluster: &LiveCluster, _: &str, _: &[String]) -> Result<Vec<V
     read(LiveKinds::Everything, cluster)
 }
 
-/// What was seen.
+/// Observation of the cluster.
 #[derive(Debug)]
 pub enum Seen {
     /// All objects of a kind.

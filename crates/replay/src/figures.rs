@@ -1,6 +1,7 @@
 //! Figures of a recording or of its replay: cost, nodes, evictions and waits.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use api::{NodePool, label};
@@ -31,7 +32,7 @@ pub(crate) struct NodeSpan {
     pub(crate) to: Timestamp,
 }
 
-/// What a recording or a replay cost, and how its pods fared.
+/// Cost of a recording or a replay, with the moves and waits of its pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Figures {
@@ -159,7 +160,7 @@ impl Figures {
             ..Self::default()
         };
         figures.add_waits(&mut waits);
-        figures.add_nodes(&spans, &Fees::of(history), market, (history.begin, history.end));
+        figures.add_nodes(&spans, &Fees::of(history), market, history.begin..history.end);
         figures
     }
 
@@ -175,13 +176,7 @@ impl Figures {
     }
 
     /// Adds number, cost and curve of nodes in a period.
-    pub(crate) fn add_nodes(
-        &mut self,
-        spans: &[NodeSpan],
-        fees: &Fees,
-        market: &Market,
-        (begin, end): (Timestamp, Timestamp),
-    ) {
+    pub(crate) fn add_nodes(&mut self, spans: &[NodeSpan], fees: &Fees, market: &Market, period: Range<Timestamp>) {
         for span in spans {
             let (cost, is_known) = cost(span, fees, market);
             let name = |key: &str| span.labels.get(key).cloned().unwrap_or_default();
@@ -191,8 +186,8 @@ impl Figures {
             self.node_seconds += span.to.duration_since(span.from).as_secs();
             self.unpriced_nodes += usize::from(!is_known);
         }
-        let step = end.duration_since(begin) / POINTS;
-        let times = (0..=POINTS).map(|number| begin + step * number);
+        let step = period.end.duration_since(period.start) / POINTS;
+        let times = (0..=POINTS).map(|number| period.start + step * number);
         self.points = times.map(|at| point(at, spans, fees, market)).collect();
         self.most_nodes = most(spans);
     }

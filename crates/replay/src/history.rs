@@ -12,7 +12,7 @@ use snapshot::Objects;
 
 pub use builder::HistoryBuilder;
 
-/// What a cluster had to do, and what happened.
+/// Demands on a cluster, and the events in it.
 #[derive(Clone, Debug)]
 pub struct History {
     /// Time of the first state.

@@ -7,9 +7,9 @@
 //! ([`planner::bindings`]), kubelet and EC2 ([`Pace`] has their times, from the recording), owners of pods (`workload`) and drains
 //! (`drain`). [`Figures`] has cost, nodes, evictions and waits, for the recording and for the replay.
 
-mod agenda;
 mod cluster;
 mod drain;
+mod event_queue;
 mod figures;
 mod history;
 mod karpenter;

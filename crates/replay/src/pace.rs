@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::history::{History, RecordedNode, RecordedPod};
 
-/// How long steps take that planner and controller do not decide.
+/// Durations of steps that planner and controller do not decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// From the creation of a NodeClaim to its launch.

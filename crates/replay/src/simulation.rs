@@ -1,7 +1,6 @@
 //! The simulated cluster: events, kube-scheduler, drains and plans, one after another.
 
-mod nodes;
-mod pods;
+mod lives;
 
 use std::collections::BTreeMap;
 
@@ -9,9 +8,9 @@ use jiff::{SignedDuration, Timestamp};
 use planner::Purpose;
 use snapshot::Settings;
 
-use crate::agenda::{Agenda, Event};
 use crate::cluster::{Cluster, is_managed};
 use crate::drain::Drain;
+use crate::event_queue::{Event, EventQueue};
 use crate::figures::{Fees, Figures, Market, NodeSpan};
 use crate::history::{Change, History};
 use crate::karpenter::KarpenterRules;
@@ -100,7 +99,7 @@ struct Simulation<'a> {
     /// Slot of each pod of a workload, by UID.
     slot_of: BTreeMap<String, usize>,
     cluster: Cluster,
-    agenda: Agenda,
+    event_queue: EventQueue,
     passes: Passes,
     commands: Vec<Command>,
     /// Drains in progress, by NodeClaim.
@@ -126,7 +125,7 @@ impl<'a> Simulation<'a> {
             states,
             slot_of: BTreeMap::new(),
             cluster: Cluster::new(begin),
-            agenda: Agenda::default(),
+            event_queue: EventQueue::default(),
             commands: Vec::new(),
             drains: BTreeMap::new(),
             may_bind: true,
@@ -140,19 +139,19 @@ impl<'a> Simulation<'a> {
         self.cluster.catalogues = self.replay.market.at(history.begin).cloned().unwrap_or_default();
         self.begin_nodes();
         for (position, (at, _)) in history.changes.iter().enumerate() {
-            self.agenda.enter(*at, Event::Recorded(position));
+            self.event_queue.enter(*at, Event::Recorded(position));
         }
         for (position, slot) in self.slots.iter().enumerate() {
-            self.agenda.enter(slot.arrives.max(history.begin), Event::Arrives(position));
+            self.event_queue.enter(slot.arrives.max(history.begin), Event::Arrives(position));
         }
         for (position, node) in history.nodes.iter().enumerate() {
-            node.interrupted.iter().for_each(|at| self.agenda.enter(*at, Event::Interrupted(position)));
+            node.interrupted.iter().for_each(|at| self.event_queue.enter(*at, Event::Interrupted(position)));
         }
     }
 
     /// Returns the time of the next event or plan, within the recording.
     fn next(&self) -> Option<Timestamp> {
-        let next = self.agenda.next().map_or(self.passes.due(), |at| at.min(self.passes.due()));
+        let next = self.event_queue.next().map_or(self.passes.due(), |at| at.min(self.passes.due()));
         (next <= self.replay.history.end).then_some(next)
     }
 
@@ -161,7 +160,7 @@ impl<'a> Simulation<'a> {
         if let Some(set) = self.replay.market.at(now) {
             self.cluster.catalogues.clone_from(set);
         }
-        while let Some(event) = self.agenda.due(now) {
+        while let Some(event) = self.event_queue.due(now) {
             self.happen(event);
         }
         self.proceed();
@@ -249,7 +248,7 @@ impl<'a> Simulation<'a> {
         self.counters.launches += 1;
         self.counters.launched.insert(name.clone(), now + launch);
         self.cluster.claims.insert(name.clone(), std::sync::Arc::new(claim));
-        self.agenda.enter(now + launch + boot, Event::Initialized(name.clone()));
+        self.event_queue.enter(now + launch + boot, Event::Initialized(name.clone()));
         Some(name)
     }
 
@@ -261,7 +260,7 @@ impl<'a> Simulation<'a> {
         let pending = self.cluster.pending().len();
         let mut figures = Figures { launches, disrupted, interrupted, evicted, pods, pending, ..Figures::default() };
         figures.add_waits(&mut waits);
-        figures.add_nodes(&spans, &Fees::of(self.replay.history), self.replay.market, (begin, end));
+        figures.add_nodes(&spans, &Fees::of(self.replay.history), self.replay.market, begin..end);
         figures
     }
 

@@ -1,4 +1,4 @@
-//! What the workloads of a recording wanted: slots, each with one pod at a time.
+//! Demand of the workloads of a recording: slots, each with one pod at a time.
 //!
 //! A Deployment that lost a pod to an eviction creates another one. Both pods are one slot, and a replay may evict the pod of the slot at
 //! other times, or never. A slot begins with a pod that replaces none, and ends with a pod that none replaces: the workload was scaled down,

@@ -48,7 +48,7 @@ pub(in crate::history) fn read(paths: &[PathBuf], changes: &[Change]) -> Result<
         )));
     }
     files.sort_by(|one, other| one.file_name().cmp(&other.file_name()));
-    let mut reader = Reader::new(changes);
+    let mut reader = HistoryReader::new(changes);
     for path in &files {
         reader.file(path)?;
     }
@@ -71,7 +71,7 @@ pub(super) fn files_of(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-struct Reader<'c> {
+struct HistoryReader<'c> {
     builder: HistoryBuilder,
     objects: StoredObjects<'c>,
     /// Objects of the present state.
@@ -85,7 +85,7 @@ struct Reader<'c> {
     notes: Vec<String>,
 }
 
-impl<'c> Reader<'c> {
+impl<'c> HistoryReader<'c> {
     fn new(changes: &'c [Change]) -> Self {
         Self {
             builder: HistoryBuilder::default(),

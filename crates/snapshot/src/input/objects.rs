@@ -54,7 +54,7 @@ macro_rules! lists {
             /// Removes an object from a sorted list. Returns whether it existed.
             pub fn remove(&mut self, kind: &str, namespace: &str, name: &str) -> bool {
                 match kind {
-                    $($kind => remove(&mut self.$list, (namespace, name)),)*
+                    $($kind => remove(&mut self.$list, namespace, name),)*
                     _ => false,
                 }
             }
@@ -133,8 +133,8 @@ fn set<T: Named + PartialEq>(list: &mut Vec<Arc<T>>, object: Arc<T>) -> bool {
     }
 }
 
-fn remove<T: Named>(list: &mut Vec<Arc<T>>, key: (&str, &str)) -> bool {
-    let place = list.binary_search_by(|known| known.key().cmp(&key));
+fn remove<T: Named>(list: &mut Vec<Arc<T>>, namespace: &str, name: &str) -> bool {
+    let place = list.binary_search_by(|known| known.key().cmp(&(namespace, name)));
     place.is_ok_and(|place| {
         list.remove(place);
         true

@@ -31,12 +31,12 @@ pub(crate) enum Event {
 
 /// Events that are due later, in the order of their time and then of their entry.
 #[derive(Debug, Default)]
-pub(crate) struct Agenda {
+pub(crate) struct EventQueue {
     events: BTreeMap<(Timestamp, u64), Event>,
     entered: u64,
 }
 
-impl Agenda {
+impl EventQueue {
     pub(crate) fn enter(&mut self, at: Timestamp, event: Event) {
         self.entered += 1;
         self.events.insert((at, self.entered), event);
@@ -61,12 +61,12 @@ mod tests {
     #[test]
     fn due_returns_events_in_the_order_of_time_and_entry() {
         let at = |second| Timestamp::from_second(second).unwrap();
-        let mut agenda = Agenda::default();
-        agenda.enter(at(2), Event::Arrives(1));
-        agenda.enter(at(1), Event::Arrives(2));
-        agenda.enter(at(2), Event::Leaves(1));
-        assert_eq!((agenda.next(), agenda.due(at(0))), (Some(at(1)), None));
-        let all: Vec<Event> = std::iter::from_fn(|| agenda.due(at(2))).collect();
+        let mut queue = EventQueue::default();
+        queue.enter(at(2), Event::Arrives(1));
+        queue.enter(at(1), Event::Arrives(2));
+        queue.enter(at(2), Event::Leaves(1));
+        assert_eq!((queue.next(), queue.due(at(0))), (Some(at(1)), None));
+        let all: Vec<Event> = std::iter::from_fn(|| queue.due(at(2))).collect();
         assert_eq!(all, [Event::Arrives(2), Event::Arrives(1), Event::Leaves(1)]);
     }
 }
