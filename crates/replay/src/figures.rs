@@ -187,7 +187,7 @@ impl Figures {
             self.unpriced_nodes += usize::from(!is_known);
         }
         let step = period.end.duration_since(period.start) / POINTS;
-        let times = (0..=POINTS).map(|number| period.start + step * number);
+        let times = (0..POINTS).map(|number| period.start + step * number);
         self.points = times.map(|at| point(at, spans, fees, market)).collect();
         self.most_nodes = most(spans);
     }

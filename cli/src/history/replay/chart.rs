@@ -34,6 +34,13 @@ pub(super) fn svg(report: &Report) -> String {
     svg + "</svg>\n"
 }
 
+/// Returns the next number of the form 4, 8, 12, 20 or 40 times a power of ten: its quarters are round.
+fn round_up(value: f64) -> f64 {
+    let power = 10.0_f64.powf((value.max(1e-9) / 4.0).log10().floor());
+    let steps = [1.0, 2.0, 3.0, 5.0, 10.0].map(|step| 4.0 * step * power);
+    steps.into_iter().find(|step| *step >= value).unwrap_or(value)
+}
+
 /// Returns the curves of the report with their name, colour and pattern.
 fn curves(report: &Report) -> impl Iterator<Item = (&'static str, &'static str, &'static str, &Figures)> {
     CURVES
@@ -62,7 +69,8 @@ fn diagram(
     label: impl Fn(f64) -> String,
     svg: &mut String,
 ) {
-    let most = curves(report).flat_map(|(.., figures)| figures.points.iter().map(&value)).fold(1.0_f64, f64::max);
+    let values = curves(report).flat_map(|(.., figures)| figures.points.iter().map(&value));
+    let most = round_up(values.fold(0.0_f64, f64::max));
     let (left, bottom) = (MARGINS[0], top + HEIGHT - MARGINS[1]);
     let place = |share: f64| bottom - share * (HEIGHT - 2.0 * MARGINS[1]);
     let right = WIDTH - 20.0;
@@ -98,5 +106,17 @@ fn diagram(
             svg,
             "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-dasharray=\"{dashes}\"/>"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::round_up;
+
+    #[test]
+    fn round_up_returns_numbers_with_round_quarters() {
+        for (value, expected) in [(10.0, 12.0), (3.277, 4.0), (4.0, 4.0), (170.0, 200.0), (0.35, 0.4), (37.0, 40.0)] {
+            assert!((round_up(value) - expected).abs() < 1e-9, "{value}: {}", round_up(value));
+        }
     }
 }
