@@ -39,6 +39,7 @@ pub fn config_maps(cluster: &LiveCluster, _: &str, _: &[String]) -> Result<Vec<V
 }
 
 /// Observation of the cluster.
+#[expect(dead_code, reason = "without a client nothing is observed")]
 #[derive(Debug)]
 pub enum Seen {
     /// All objects of a kind.

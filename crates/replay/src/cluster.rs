@@ -10,7 +10,7 @@ use api::status::{Condition, Conditioned, Time};
 use api::{NodeClaim, NodePool, Taint, annotation, condition, hash, label, reason, taint};
 use jiff::Timestamp;
 use planner::Catalogue;
-use snapshot::{Input, Objects};
+use snapshot::{Input, Objects, launchable_types};
 
 use budgets::Budgets;
 
@@ -22,7 +22,7 @@ pub(crate) struct Cluster {
     pub(crate) now: Timestamp,
     /// All objects other than pods, Nodes and NodeClaims.
     pub(crate) objects: Arc<Objects>,
-    /// Catalogues by EC2NodeClass.
+    /// Catalogues by EC2NodeClass, with the types that NodePools can launch or nodes have.
     pub(crate) catalogues: BTreeMap<String, Arc<Catalogue>>,
     pub(crate) nodes: BTreeMap<String, Arc<Node>>,
     pub(crate) claims: BTreeMap<String, Arc<NodeClaim>>,
@@ -76,6 +76,19 @@ impl Cluster {
         if changed {
             self.mark_drifted();
         }
+    }
+
+    /// Sets the catalogues of the market. Types that no NodePool can launch would only take time.
+    pub(crate) fn set_market(&mut self, market: &BTreeMap<String, Arc<Catalogue>>) {
+        let label = |claim: &Arc<NodeClaim>| claim.metadata.labels.as_ref()?.get(label::INSTANCE_TYPE).cloned();
+        let present: BTreeSet<String> = self.claims.values().filter_map(label).collect();
+        let reduced = |(class, catalogue): (&String, &Arc<Catalogue>)| {
+            let of_class = |pool: &&Arc<NodePool>| pool.spec.template.spec.node_class_ref.name == *class;
+            let pools: Vec<Arc<NodePool>> = self.objects.pools.iter().filter(of_class).cloned().collect();
+            let types = launchable_types(&pools, catalogue, |kind| present.contains(&kind.name));
+            (class.clone(), Arc::new(types))
+        };
+        self.catalogues = market.iter().map(reduced).collect();
     }
 
     fn mark_drifted(&mut self) {

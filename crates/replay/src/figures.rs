@@ -83,11 +83,11 @@ pub struct Point {
 }
 
 impl Market {
-    /// Returns the catalogues at a time.
+    /// Returns the catalogues at a time, with their begin.
     #[must_use]
-    pub fn at(&self, now: Timestamp) -> Option<&BTreeMap<String, Arc<Catalogue>>> {
+    pub fn at(&self, now: Timestamp) -> Option<(Timestamp, &BTreeMap<String, Arc<Catalogue>>)> {
         let later = self.catalogues.partition_point(|(from, _)| *from <= now);
-        self.catalogues.get(later.saturating_sub(1)).map(|(_, set)| set)
+        self.catalogues.get(later.saturating_sub(1)).map(|(from, set)| (*from, set))
     }
 
     /// Returns the times at which catalogues change.
@@ -97,7 +97,7 @@ impl Market {
 
     /// Returns the price per hour of a node at a time, with its extras, and whether the price of its instance is known.
     fn rate(&self, span: &NodeSpan, now: Timestamp) -> (i64, bool) {
-        let catalogue = self.at(now).and_then(|set| set.get(&span.class));
+        let catalogue = self.at(now).and_then(|(_, set)| set.get(&span.class));
         let kind = span.labels.get(label::INSTANCE_TYPE);
         let price = catalogue.zip(kind).and_then(|(own, kind)| own.instance_type(kind)?.price_of_node(&span.labels));
         let extras = catalogue.map_or(0, |own| own.node_extras.0);

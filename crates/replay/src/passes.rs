@@ -90,6 +90,11 @@ impl Passes {
         self.for_pods.map_or(savings, |pods| pods.min(savings))
     }
 
+    /// Returns the time between two rounds of kube-scheduler: none unless the recording is long.
+    pub(crate) fn bind_pause(&self) -> SignedDuration {
+        if self.window > WINDOW.0 { self.window } else { SignedDuration::ZERO }
+    }
+
     /// Requests a plan for pods without a place.
     pub(crate) fn request_for_pods(&mut self, now: Timestamp) {
         let opened = *self.opened.get_or_insert(now);

@@ -3,6 +3,7 @@
 mod lives;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use planner::Purpose;
@@ -106,6 +107,10 @@ struct Simulation<'a> {
     drains: BTreeMap<String, Drain>,
     /// True if a pod may find a node now that had none before.
     may_bind: bool,
+    /// Time at which kube-scheduler binds pods again. In a long recording it binds those of some seconds together.
+    bind_after: Timestamp,
+    /// Begin of the market's present catalogues.
+    market_since: Option<Timestamp>,
     counters: Counters,
 }
 
@@ -129,6 +134,8 @@ impl<'a> Simulation<'a> {
             commands: Vec::new(),
             drains: BTreeMap::new(),
             may_bind: true,
+            bind_after: begin,
+            market_since: None,
             counters: Counters::default(),
         }
     }
@@ -136,7 +143,6 @@ impl<'a> Simulation<'a> {
     /// Enters all recorded events, and builds the first state.
     fn begin(&mut self) {
         let history = self.replay.history;
-        self.cluster.catalogues = self.replay.market.at(history.begin).cloned().unwrap_or_default();
         self.begin_nodes();
         for (position, (at, _)) in history.changes.iter().enumerate() {
             self.event_queue.enter(*at, Event::Recorded(position));
@@ -151,15 +157,14 @@ impl<'a> Simulation<'a> {
 
     /// Returns the time of the next event or plan, within the recording.
     fn next(&self) -> Option<Timestamp> {
-        let next = self.event_queue.next().map_or(self.passes.due(), |at| at.min(self.passes.due()));
-        (next <= self.replay.history.end).then_some(next)
+        let bind = (self.may_bind && !self.cluster.pending().is_empty()).then_some(self.bind_after);
+        let all = [self.event_queue.next(), Some(self.passes.due()), bind];
+        all.into_iter().flatten().min().filter(|next| *next <= self.replay.history.end)
     }
 
     fn step(&mut self, now: Timestamp) {
         self.cluster.now = now;
-        if let Some(set) = self.replay.market.at(now) {
-            self.cluster.catalogues.clone_from(set);
-        }
+        self.follow_market();
         while let Some(event) = self.event_queue.due(now) {
             self.happen(event);
         }
@@ -167,6 +172,14 @@ impl<'a> Simulation<'a> {
         if self.passes.due() <= now {
             self.plan();
             self.proceed();
+        }
+    }
+
+    /// Takes over the catalogues of the market if they have changed.
+    fn follow_market(&mut self) {
+        let Some((since, set)) = self.replay.market.at(self.cluster.now) else { return };
+        if self.market_since.replace(since) != Some(since) {
+            self.cluster.set_market(set);
         }
     }
 
@@ -196,9 +209,13 @@ impl<'a> Simulation<'a> {
     fn take_over(&mut self, change: &Change) {
         let now = self.cluster.now;
         match change {
-            Change::Objects(objects) => self.cluster.set_objects(std::sync::Arc::clone(objects)),
+            Change::Objects(objects) => {
+                self.cluster.set_objects(Arc::clone(objects));
+                self.market_since = None;
+                self.follow_market();
+            }
             Change::Node(node) => {
-                self.cluster.nodes.insert(node.name().to_owned(), std::sync::Arc::clone(node));
+                self.cluster.nodes.insert(node.name().to_owned(), Arc::clone(node));
                 self.may_bind = true;
             }
             Change::NodeGone(name) => self.remove_foreign_node(name),
@@ -247,7 +264,7 @@ impl<'a> Simulation<'a> {
         let Pace { launch, boot, .. } = self.replay.pace;
         self.counters.launches += 1;
         self.counters.launched.insert(name.clone(), now + launch);
-        self.cluster.claims.insert(name.clone(), std::sync::Arc::new(claim));
+        self.cluster.claims.insert(name.clone(), Arc::new(claim));
         self.event_queue.enter(now + launch + boot, Event::Initialized(name.clone()));
         Some(name)
     }
@@ -282,3 +299,6 @@ impl<'a> Simulation<'a> {
         self.cluster.now.duration_since(self.replay.history.begin)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,7 +30,7 @@ pub use nodes::{instance_capacity, node_usage, sizing, unhealthy};
 pub use overlays::{Overlaid, OverlayError, OverlayVerdict};
 pub use pods::admission::{Admission, AdmissionError, Bound, BoundViolation, MissingClass, Violated};
 pub use pods::ignored::{Ignored, IgnoredReason, VolumeError};
-pub use pools::packing_rules;
+pub use pools::{launchable_types, packing_rules};
 pub use problem::{Problem, Subject, UsageError, ineffective_in_class, ineffective_in_overlay, ineffective_in_pool};
 
 /// A snapshot with the objects that are not part of it.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use api::{NodePool, condition, label, nodepool, status};
 use planner::{
-    ConsolidationPolicy, Disruption, Leaving, MicroDollars, MinimumSavings, Packing, Pool, PreferencePremium,
-    Resources, Utilization,
+    Catalogue, ConsolidationPolicy, Disruption, InstanceType, Leaving, MicroDollars, MinimumSavings, Offer, Packing,
+    Pool, PreferencePremium, Requirements, Resources, Utilization,
 };
 
 use crate::catalogues::Catalogues;
@@ -188,6 +188,31 @@ fn disruption(
         },
         packing: packing_rules(pool),
     }
+}
+
+/// Returns the catalogue without the instance types that none of these NodePools can launch, whatever the pods require. Types for
+/// which `keeps` is true remain.
+#[must_use]
+pub fn launchable_types(
+    pools: &[Arc<NodePool>],
+    catalogue: &Catalogue,
+    keeps: impl Fn(&InstanceType) -> bool,
+) -> Catalogue {
+    let outline = |pool: &Arc<NodePool>| {
+        let required: Vec<planner::Requirement> =
+            pool.template_requirements().iter().map(requirements::convert).collect();
+        let name = pool.metadata.name.as_deref().unwrap_or_default();
+        (required.iter().collect::<Requirements>(), labels(pool, name))
+    };
+    let outlines: Vec<_> = pools.iter().map(outline).collect();
+    // Without well-known labels, an unknown label excludes no type.
+    let none = BTreeSet::new();
+    let suits = |kind: &InstanceType| {
+        let offer = Offer::new(kind);
+        outlines.iter().any(|(required, labels)| offer.labels_match(required, labels, &none))
+    };
+    let types = catalogue.types.iter().filter(|kind| suits(kind) || keeps(kind)).cloned().collect();
+    Catalogue { types, ..catalogue.clone() }
 }
 
 /// Returns how far a NodePool's requests are lowered. Invalid annotations count as absent.

@@ -194,10 +194,15 @@ impl Simulation<'_> {
 
     /// Lets kube-scheduler bind pods, and requests a plan for those that find no node.
     pub(super) fn bind_pods(&mut self) {
-        if !std::mem::take(&mut self.may_bind) || self.cluster.pending().is_empty() {
+        let now = self.cluster.now;
+        if self.cluster.pending().is_empty() {
+            self.may_bind = false;
+        }
+        if !self.may_bind || now < self.bind_after {
             return;
         }
-        let now = self.cluster.now;
+        self.may_bind = false;
+        self.bind_after = now + self.passes.bind_pause();
         for (uid, node) in self.passes.bindings(&mut self.cluster) {
             let created = self.cluster.pod(&uid).and_then(|pod| Some(pod.metadata.creation_timestamp.as_ref()?.0));
             // As in the figures of the recording, pods of the first state do not count.
