@@ -17,7 +17,6 @@ mod node_simulator;
 mod node_usage;
 mod observe;
 mod pace;
-mod recording;
 mod switch;
 mod testbed;
 mod tidy;

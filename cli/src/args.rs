@@ -13,12 +13,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use jiff::Timestamp;
 
-use crate::catalogue::MarketSources;
+use crate::catalogue::{CatalogueOptions, MarketSources};
 use crate::input::Change;
 use crate::plan::top::SortKey;
 
 pub use history::{Compare, History, HistoryFormat, Log, Report};
-pub use recording::{Record, Replay, ReplayFormat};
+pub use recording::{Record, Replay};
 pub use selector::Selector;
 pub use settings::{Settings, Sizes};
 
@@ -197,15 +197,9 @@ pub struct Subject {
     /// Changed field of an object, such as nodepool.general.spec.disruption.consolidateAfter=5m; may be repeated
     #[arg(long = "set", value_name = "KIND.NAME.FIELD=VALUE", value_parser = Change::parse)]
     pub changes: Vec<Change>,
-    /// Catalogue of instance types in place of EC2's (docs/plan-format.md)
-    #[arg(long, value_name = "FILE")]
-    pub catalogue: Option<PathBuf>,
-    /// AWS region [default: the objects' own, else us-east-1]
-    #[arg(long)]
-    pub region: Option<String>,
-    /// Sources of offerings and prices.
+    /// Instance types and prices.
     #[command(flatten)]
-    pub market: MarketSources,
+    pub catalogue: CatalogueSources,
     /// Time to plan for [default: now]
     #[arg(long, value_name = "RFC3339", value_parser = timestamp)]
     pub now: Option<Timestamp>,
@@ -215,6 +209,29 @@ pub struct Subject {
     /// Karpenter's settings.
     #[command(flatten)]
     pub settings: Settings,
+}
+
+/// Instance types and prices in place of those of the controller or of EC2.
+#[derive(Args, Clone, Debug, Default)]
+pub struct CatalogueSources {
+    /// Catalogue of instance types in place of EC2's (docs/plan-format.md)
+    #[arg(long, value_name = "FILE")]
+    catalogue: Option<PathBuf>,
+    /// AWS region [default: the objects' own, else us-east-1]
+    #[arg(long)]
+    region: Option<String>,
+    /// Sources of offerings and prices.
+    #[command(flatten)]
+    market: MarketSources,
+}
+
+impl CatalogueSources {
+    /// Returns options with these sources in place of theirs.
+    #[must_use]
+    pub fn options(&self, others: CatalogueOptions) -> CatalogueOptions {
+        let Self { catalogue, region, market } = self.clone();
+        CatalogueOptions { file: catalogue, region, market, ..others }
+    }
 }
 
 /// Cluster as input, in place of files.

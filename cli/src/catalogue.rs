@@ -72,6 +72,13 @@ pub struct CatalogueOptions {
     pub published: Option<PublishedMarket>,
 }
 
+impl CatalogueOptions {
+    /// Reports whether catalogues of a controller apply where they are known: the user named no other source.
+    pub(crate) fn follows_controller(&self) -> bool {
+        self.file.is_none() && self.market.is_default()
+    }
+}
+
 /// Catalogues by node class, with warnings.
 #[derive(Clone, Debug, Default)]
 pub struct CatalogueSet {
@@ -92,7 +99,7 @@ pub struct CatalogueSet {
 pub fn build(objects: &Objects, options: &CatalogueOptions, now: Timestamp) -> Result<CatalogueSet, Failure> {
     let mut set = match (&options.file, &options.published) {
         (Some(path), _) => from_file(objects, custom::read(path)?, path),
-        (None, Some(market)) if options.market.is_default() => from_controller(objects, market),
+        (None, Some(market)) if options.follows_controller() => from_controller(objects, market),
         (None, _) => from_embedded(objects, options, now)?,
     };
     if !options.reserved {

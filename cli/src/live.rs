@@ -3,6 +3,7 @@
 
 mod follow;
 mod kinds;
+mod seen;
 
 use api::endpoint;
 use http::Request;
@@ -14,8 +15,9 @@ use tokio::runtime::Runtime;
 
 use crate::args::LiveCluster;
 use crate::failure::{Failure, chain};
-pub use follow::{Follower, Seen};
+pub use follow::Follower;
 use kinds::{CLAIMS, CLUSTER, LEASE, OLDEST, Resource, WORKLOADS, WRITTEN};
+pub use seen::Seen;
 
 /// Maximum number of objects in a response. Large lists would be a burden for the API server.
 const PAGE: usize = 500;

@@ -24,7 +24,7 @@ use crate::catalogue::{self, CatalogueOptions, CatalogueSet};
 use crate::failure::Failure;
 use crate::input::{Manifests, Objects};
 use crate::instance::userdata;
-pub(crate) use defaults::complete;
+pub(crate) use defaults::{complete, gates};
 use workload::Expansion;
 
 /// Inputs of a plan besides the objects.
@@ -92,6 +92,15 @@ pub struct Gates {
     pub spot_to_spot: bool,
 }
 
+impl Gates {
+    /// Returns the gates with those closed that are not set, as the controller reads them.
+    pub(crate) fn as_in_controller(self) -> Self {
+        let set = |gate: Gate| if gate == Gate::Default { Gate::Closed } else { gate };
+        let Self { overlays, static_pools, buffers, .. } = self;
+        Self { overlays: set(overlays), static_pools: set(static_pools), buffers: set(buffers), ..self }
+    }
+}
+
 /// State of one feature gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Gate {
@@ -138,7 +147,7 @@ impl PlanInput {
     /// Returns an error if a catalogue or price file cannot be read, or if the region is unknown.
     pub fn new(manifests: Manifests, conditions: &Conditions) -> Result<Self, Failure> {
         let Manifests { mut objects, mut warnings, changes, .. } = manifests;
-        warnings.extend(defaults::gates(&mut objects, &conditions.gates));
+        warnings.extend(gates(&mut objects, &conditions.gates));
         let expansion = if conditions.live { Expansion::default() } else { workload::expand(&mut objects) };
         let Expansion { warnings: expanded, refused } = expansion;
         warnings.extend(expanded);

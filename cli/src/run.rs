@@ -23,7 +23,7 @@ use crate::failure::{Failure, PLACED, UNPLACED, UNREADABLE};
 use crate::input::{Change, InputError, InputErrors, Manifests};
 use crate::instance::{types, userdata};
 use crate::live::{self, LiveKinds};
-use crate::output::{Progress, counted};
+use crate::output::{self, Progress, counted};
 use crate::plan::report::PlanReport;
 use crate::plan::top::{self, TopOptions};
 use crate::plan::ui::{self, UiSources};
@@ -97,7 +97,7 @@ fn execute(verb: Verb) -> Result<u8, Failure> {
             let mut progress = Progress::new("replaying");
             let note = &mut |sentence: &str| eprintln!("kerf: note: {sentence}");
             let text = history::replay(&args, note, &mut |done| progress.show(done))?;
-            progress.clear();
+            drop(progress);
             print(&text)?;
             Ok(PLACED)
         }
@@ -364,13 +364,7 @@ fn print_notes(notes: &[String]) {
 
 fn conditions(subject: &Subject, settings: &Settings) -> Conditions {
     let conditions = settings.conditions(subject.now.unwrap_or_else(Timestamp::now));
-    let catalogue = CatalogueOptions {
-        file: subject.catalogue.clone(),
-        region: subject.region.clone(),
-        market: subject.market.clone(),
-        ..conditions.catalogue
-    };
-    Conditions { seed: subject.seed, catalogue, ..conditions }
+    Conditions { seed: subject.seed, catalogue: subject.catalogue.options(conditions.catalogue), ..conditions }
 }
 
 /// Reports whether the output is a terminal with colours, and the user has not disabled them (no-color.org).
@@ -382,8 +376,8 @@ fn colours() -> bool {
 fn plan_text(answer: &PlanAnswer, report: &PlanReport, format: Format) -> Result<String, Failure> {
     match format {
         Format::Table => Ok(table::table(answer, report, colours())),
-        Format::Json => Ok(serde_json::to_string_pretty(report).map_err(Failure::internal)? + "\n"),
-        Format::Yaml => serde_saphyr::to_string(report).map_err(|error| Failure::fault(error.to_string())),
+        Format::Json => output::json(report),
+        Format::Yaml => output::yaml(report),
     }
 }
 

@@ -196,3 +196,32 @@ fn live_needs_a_known_context_and_no_files() {
         assert_eq!(code, 2, "{line}: {err}");
     }
 }
+
+/// The emulated API server knows no watch.
+#[test]
+fn record_continues_when_watches_fail() {
+    let (place, server) = (tempfile::tempdir().unwrap(), api_server(cluster_of(CLUSTER)));
+    let (code, out, err) = run(place.path(), "kerf record --out recording --for 3s", &server);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(err.contains("pods: ") && err.contains("trying again"), "{err}");
+    assert!(out.contains("recorded 0 h 0 min") && out.contains("in recording"), "{out}");
+    let (code, out, err) = run(place.path(), "kerf replay recording -o yaml", &server);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("recorded:") && out.contains("replayed:"), "{out}");
+}
+
+#[test]
+fn replay_reports_objects_whose_feature_gate_is_closed() {
+    let mut lists = cluster_of(CLUSTER);
+    lists["/apis/karpenter.sh/v1alpha1/nodeoverlays"] = json!([{
+        "metadata": {"name": "half"}, "spec": {"requirements": [], "priceAdjustment": "-50%"},
+    }]);
+    let (place, server) = (tempfile::tempdir().unwrap(), api_server(lists));
+    run(place.path(), "kerf record --out recording --for 1s", &server);
+    let (code, closed, err) = run(place.path(), "kerf replay recording", &server);
+    assert_eq!(code, 0, "{closed}{err}");
+    let warning = "NodeOverlay ignored: feature gate NodeOverlay is off";
+    assert!(closed.contains(warning), "{closed}");
+    let (_, open, _) = run(place.path(), "kerf replay recording --feature-gates NodeOverlay=true", &server);
+    assert!(open.contains("RECORDED") && !open.contains(warning), "{open}");
+}

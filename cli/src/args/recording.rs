@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use jiff::SignedDuration;
 
-use super::Settings;
 use super::history::period;
-use crate::catalogue::MarketSources;
+use super::{CatalogueSources, Format, Settings};
 use crate::input::Change;
 
 /// Smallest maximum size of a recording, in bytes.
@@ -43,32 +42,17 @@ pub struct Replay {
     #[arg(long)]
     pub karpenter: bool,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t = ReplayFormat::Table)]
-    pub output: ReplayFormat,
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub output: Format,
     /// File for a picture of nodes and cost over time (SVG)
     #[arg(long, value_name = "FILE")]
     pub chart: Option<PathBuf>,
-    /// Catalogue of instance types in place of EC2's (docs/plan-format.md)
-    #[arg(long, value_name = "FILE")]
-    pub catalogue: Option<PathBuf>,
-    /// AWS region [default: the objects' own, else us-east-1]
-    #[arg(long)]
-    pub region: Option<String>,
-    /// Sources of offerings and prices in place of the recorded ones.
+    /// Instance types and prices in place of the recorded ones.
     #[command(flatten)]
-    pub market: MarketSources,
+    pub catalogue: CatalogueSources,
     /// Karpenter's settings in place of the recorded ones.
     #[command(flatten)]
     pub settings: Settings,
-}
-
-/// Output formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ReplayFormat {
-    /// Table for people
-    Table,
-    /// JSON for programs (docs/replay.md)
-    Json,
 }
 
 /// Parses a size in bytes.

@@ -28,7 +28,9 @@ pub fn record(args: &Record, note: &mut dyn FnMut(&str)) -> Result<String, Failu
     let mut follower = Follower::start(&cluster)?;
     let begin = Timestamp::now();
     let end = args.lasts.map(|lasts| begin + lasts);
-    let Some(first) = first_state(&mut follower, note)? else { return Ok("nothing was recorded\n".to_owned()) };
+    let Some((first, since)) = first_state(&mut follower, note)? else {
+        return Ok("nothing was recorded\n".to_owned());
+    };
     let mut controllers = Controllers::default();
     first.iter().for_each(|object| controllers.set(object));
     let objects = first.iter().filter_map(|object| slimmed(object, note)).collect();
@@ -37,6 +39,9 @@ pub fn record(args: &Record, note: &mut dyn FnMut(&str)) -> Result<String, Failu
     let mut writer = Writer::begin(&args.out, args.max_size, begin, objects).map_err(unwritable)?;
     let (count, place) = (counted(writer.objects(), "object"), args.out.display());
     note(&format!("recording {count} in {place}; Ctrl-C ends it"));
+    for seen in since {
+        take(&mut writer, &mut controllers, seen, begin, note).map_err(unwritable)?;
+    }
     let mut market = MarketReader { due: begin };
     let mut now = begin;
     while end.is_none_or(|end| now < end) {
@@ -62,28 +67,25 @@ fn summary(folder: &Path, lasted: SignedDuration, objects: &str) -> String {
     format!("recorded {} h {} min, {objects} at the end, in {folder}\n", minutes / 60, minutes % 60)
 }
 
-/// Returns all objects, once each kind was listed; `None` after Ctrl-C.
-fn first_state(follower: &mut Follower, note: &mut dyn FnMut(&str)) -> Result<Option<Vec<Value>>, Failure> {
-    let mut lists: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+/// Returns all objects once each kind was listed, and what was seen until then; `None` after Ctrl-C.
+fn first_state(
+    follower: &mut Follower,
+    note: &mut dyn FnMut(&str),
+) -> Result<Option<(Vec<Value>, Vec<Seen>)>, Failure> {
+    let (mut lists, mut since) = (BTreeMap::new(), Vec::new());
     while lists.len() < Follower::kinds() {
         match follower.next()? {
             None => return Ok(None),
-            Some(Seen::List(kind, objects)) => drop(lists.insert(kind, objects)),
-            Some(Seen::Set(object)) => change(&mut lists, &object, true),
-            Some(Seen::Gone(object)) => change(&mut lists, &object, false),
+            Some(Seen::List(kind, objects)) => {
+                // A newer list contains what was seen of the kind before.
+                since.retain(|seen: &Seen| !seen.is_of(kind));
+                lists.insert(kind, objects);
+            }
             Some(Seen::Trouble(trouble)) => note(&trouble),
-            Some(Seen::Nothing) => {}
+            Some(seen) => since.push(seen),
         }
     }
-    Ok(Some(lists.into_values().flatten().collect()))
-}
-
-/// Changes the first state, while other kinds are not listed yet.
-fn change(lists: &mut BTreeMap<&str, Vec<Value>>, object: &Value, exists: bool) {
-    let Some(list) = object["kind"].as_str().and_then(|kind| lists.get_mut(kind)) else { return };
-    let key = |object: &Value| (object["metadata"]["namespace"].clone(), object["metadata"]["name"].clone());
-    list.retain(|known| key(known) != key(object));
-    list.extend(exists.then(|| object.clone()));
+    Ok(Some((lists.into_values().flatten().collect(), since)))
 }
 
 fn take(

@@ -13,10 +13,12 @@ use serde::Serialize;
 use snapshot::Objects;
 
 use super::recording::read::{Recording, read};
-use crate::args::{Replay, ReplayFormat, Settings};
+use crate::args::{Format, Replay, Settings};
 use crate::catalogue::{self, CatalogueOptions, PublishedMarket};
 use crate::failure::Failure;
-use crate::plan::{Conditions, Gate, complete};
+use crate::input::Change;
+use crate::output;
+use crate::plan::{Conditions, complete, gates};
 
 /// Result of a replay.
 #[derive(Debug, Serialize)]
@@ -52,9 +54,9 @@ enum Column {
 /// # Errors
 /// Returns an error if the recording cannot be read, or if a change names no object.
 pub fn replay(args: &Replay, note: &mut dyn FnMut(&str), progress: &mut dyn FnMut(f64)) -> Result<String, Failure> {
-    let plain = Input::new(args, false)?;
+    let plain = Input::new(args, &[])?;
     plain.recording.notes.iter().for_each(|sentence| note(sentence));
-    let changed = if args.changes.is_empty() { None } else { Some(Input::new(args, true)?) };
+    let changed = if args.changes.is_empty() { None } else { Some(Input::new(args, &args.changes)?) };
     let runs = [
         Some((Column::Replayed, &plain, Rules::Kerf)),
         changed.as_ref().map(|changed| (Column::Changed, changed, Rules::Kerf)),
@@ -79,8 +81,9 @@ pub fn replay(args: &Replay, note: &mut dyn FnMut(&str), progress: &mut dyn FnMu
             .map_err(|error| Failure::usage(format!("--chart {}: {error}", path.display())))?;
     }
     match args.output {
-        ReplayFormat::Table => Ok(table::text(&report)),
-        ReplayFormat::Json => Ok(serde_json::to_string_pretty(&report).map_err(Failure::internal)? + "\n"),
+        Format::Table => Ok(table::text(&report)),
+        Format::Json => output::json(&report),
+        Format::Yaml => output::yaml(&report),
     }
 }
 
@@ -93,8 +96,7 @@ struct Input {
 }
 
 impl Input {
-    fn new(args: &Replay, changed: bool) -> Result<Self, Failure> {
-        let changes = if changed { args.changes.as_slice() } else { &[] };
+    fn new(args: &Replay, changes: &[Change]) -> Result<Self, Failure> {
         let mut recording = read(&args.paths, changes)?;
         let recorded = Settings::of_controller(|name| recording.variables.get(name).map(String::as_str));
         let recorded =
@@ -102,14 +104,8 @@ impl Input {
         let settings = args.settings.clone().or(recorded);
         let mut warnings = settings.warnings();
         let conditions = settings.conditions(recording.history.begin);
-        close_gates(&mut recording.history, &conditions);
-        complete_objects(&mut recording.history);
-        let options = CatalogueOptions {
-            file: args.catalogue.clone(),
-            region: args.region.clone(),
-            market: args.market.clone(),
-            ..conditions.catalogue.clone()
-        };
+        warnings.extend(prepare(&mut recording.history, &conditions));
+        let options = args.catalogue.options(conditions.catalogue.clone());
         let market = market(&recording, &options, &mut warnings)?;
         Ok(Self { recording, market, settings: conditions.planner_settings(), warnings })
     }
@@ -123,41 +119,21 @@ impl Input {
     }
 }
 
-/// Removes objects whose feature gate is not open, which the controller ignores.
-fn close_gates(history: &mut History, conditions: &Conditions) {
-    let gates = &conditions.gates;
-    for (_, change) in &mut history.changes {
-        let RecordedChange::Objects(objects) = change else { continue };
-        let is_static = |objects: &Objects| objects.pools.iter().any(|pool| pool.spec.replicas.is_some());
-        let closes = [
-            gates.overlays != Gate::Open && !objects.overlays.is_empty(),
-            gates.buffers != Gate::Open && !objects.buffers.is_empty(),
-            gates.static_pools != Gate::Open && is_static(objects),
-        ];
-        if closes == [false; 3] {
-            continue;
-        }
+/// Removes objects whose feature gate is not open, which the controller ignores, and adds the fields that controllers would have
+/// written. Returns warnings.
+fn prepare(history: &mut History, conditions: &Conditions) -> Vec<String> {
+    let open = conditions.gates.as_in_controller();
+    let objects = history.changes.iter_mut().filter_map(|(at, change)| match change {
+        RecordedChange::Objects(objects) => Some((*at, objects)),
+        _ => None,
+    });
+    let prepared = objects.flat_map(|(at, objects)| {
         let objects = Arc::make_mut(objects);
-        if closes[0] {
-            objects.overlays.clear();
-        }
-        if closes[1] {
-            objects.buffers.clear();
-        }
-        if closes[2] {
-            objects.pools.retain(|pool| pool.spec.replicas.is_none());
-        }
-    }
-}
-
-/// Adds the fields that controllers would have written.
-fn complete_objects(history: &mut History) {
-    for (at, change) in &mut history.changes {
-        if let RecordedChange::Objects(objects) = change {
-            // A plan reports such objects; here most of them are of the past.
-            let _ = complete(Arc::make_mut(objects), *at);
-        }
-    }
+        let mut warnings = gates(objects, &open);
+        warnings.extend(complete(objects, at));
+        warnings
+    });
+    prepared.collect()
 }
 
 /// Returns the catalogues over time: those of the controller where they were recorded.
@@ -172,7 +148,7 @@ fn market(recording: &Recording, options: &CatalogueOptions, warnings: &mut Vec<
             Ok(found.catalogues)
         };
     let mut catalogues = Vec::new();
-    for (at, published) in &recording.markets {
+    for (at, published) in recording.markets.iter().filter(|_| options.follows_controller()) {
         catalogues.push((*at, set(Some(published.clone()), *at)?));
     }
     if catalogues.is_empty() {

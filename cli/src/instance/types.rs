@@ -15,6 +15,7 @@ use planner::{InstanceType, Requirements, ValueSet};
 use crate::args::{Format, Selector, Types};
 use crate::catalogue::{EmbeddedCatalogue, assumed, estimate_warning};
 use crate::failure::Failure;
+use crate::output;
 
 /// Labels that depend on the offering.
 const OFFERING_LABELS: [&str; 3] = [label::ZONE, label::ZONE_ID, label::CAPACITY_TYPE];
@@ -51,13 +52,8 @@ pub(crate) fn text(
     }
     match args.output {
         Format::Table => Ok(table::table(&found, colours)),
-        Format::Json => {
-            let entries = listing::entries(&found.listed);
-            Ok(serde_json::to_string_pretty(&entries).map_err(Failure::internal)? + "\n")
-        }
-        Format::Yaml => {
-            serde_saphyr::to_string(&listing::entries(&found.listed)).map_err(|error| Failure::fault(error.to_string()))
-        }
+        Format::Json => output::json(&listing::entries(&found.listed)),
+        Format::Yaml => output::yaml(&listing::entries(&found.listed)),
     }
 }
 

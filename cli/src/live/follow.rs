@@ -1,7 +1,9 @@
 //! Follows the objects of a live cluster: lists them once, then watches their changes.
 
+use std::io;
 use std::time::Duration;
 
+use daemon::signal;
 use futures::StreamExt as _;
 use http::Request;
 use kube::Client;
@@ -9,10 +11,12 @@ use kube::core::WatchEvent;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::kinds::{Resource, followed};
+use super::seen::Seen;
 use super::{Reader, client, config_map, is_forbidden, runtime};
 use crate::args::LiveCluster;
 use crate::failure::{Failure, chain};
@@ -26,26 +30,13 @@ const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
 /// Number of events that wait for the reader.
 const WAITING: usize = 4096;
 
-/// Observation of the cluster.
-#[derive(Debug)]
-pub enum Seen {
-    /// All objects of a kind.
-    List(&'static str, Vec<Value>),
-    /// State of an object.
-    Set(Value),
-    /// Object that was deleted, in its last state.
-    Gone(Value),
-    /// A list or watch failed and is tried again.
-    Trouble(String),
-    /// A second passed.
-    Nothing,
-}
-
 /// Lists and watches in progress.
 pub struct Follower {
     runtime: Runtime,
     client: Client,
     seen: Receiver<Result<Seen, Failure>>,
+    /// Gets the first SIGINT or SIGTERM. Its task listens also while nobody waits for it.
+    stopped: oneshot::Receiver<io::Result<&'static str>>,
     _tasks: JoinSet<()>,
 }
 
@@ -63,7 +54,10 @@ impl Follower {
             let watch = Watch { reader: Reader { client: client.clone() }, resource, sender: sender.clone() };
             tasks.spawn_on(watch.run(), runtime.handle());
         }
-        Ok(Self { runtime, client, seen, _tasks: tasks })
+        let (stop, stopped) = oneshot::channel();
+        // Without a receiver the recording has ended.
+        tasks.spawn_on(async { drop(stop.send(signal::stopped().await)) }, runtime.handle());
+        Ok(Self { runtime, client, seen, stopped, _tasks: tasks })
     }
 
     /// Returns the number of kinds, each of which is listed first.
@@ -72,17 +66,20 @@ impl Follower {
         followed().count()
     }
 
-    /// Returns the next observation; `None` after Ctrl-C.
+    /// Returns the next observation; `None` after Ctrl-C or SIGTERM.
     ///
     /// # Errors
     /// Returns an error if a first list is refused or fails.
     pub fn next(&mut self) -> Result<Option<Seen>, Failure> {
-        let seen = &mut self.seen;
-        self.runtime.block_on(async {
+        let Self { runtime, seen, stopped, .. } = self;
+        runtime.block_on(async {
             let tick = sleep_until(Instant::now() + TICK);
             tokio::select! {
                 biased;
-                signal = tokio::signal::ctrl_c() => signal.map(|()| None).map_err(Failure::internal),
+                signal = stopped => match signal {
+                    Ok(Err(error)) => Err(Failure::internal(error)),
+                    _ => Ok(None),
+                },
                 seen = seen.recv() => seen.transpose(),
                 () = tick => Ok(Some(Seen::Nothing)),
             }
@@ -114,11 +111,11 @@ struct Begin {
 
 impl Watch {
     async fn run(self) {
-        let (mut is_first, mut pause) = (true, PAUSES[0]);
+        let (mut is_listed, mut pause) = (false, PAUSES[0]);
         while !self.sender.is_closed() {
-            match self.list_and_watch().await {
+            match self.list_and_watch(&mut is_listed).await {
                 Ok(()) => pause = PAUSES[0],
-                Err(error) if is_first || is_forbidden(&error) => {
+                Err(error) if !is_listed || is_forbidden(&error) => {
                     let _ = self.sender.send(Err(super::unreadable(self.resource, &error, &["list", "watch"]))).await;
                     return;
                 }
@@ -129,19 +126,20 @@ impl Watch {
                     pause = (pause * 2).min(PAUSES[1]);
                 }
             }
-            is_first = false;
         }
     }
 
-    /// Lists the kind, and watches it until the API server has forgotten the version of the last event.
-    async fn list_and_watch(&self) -> Result<(), kube::Error> {
+    /// Lists the kind, and watches it until the API server has forgotten the version of the last event. Sets `is_listed` after the list.
+    async fn list_and_watch(&self, is_listed: &mut bool) -> Result<(), kube::Error> {
         let Some((version, objects, resource_version)) = self.reader.newest(self.resource).await? else {
             self.send(Seen::List(self.resource.kind, Vec::new())).await;
+            *is_listed = true;
             // The cluster does not serve the kind, until its CRD is installed.
             sleep(Duration::from_mins(10)).await;
             return Ok(());
         };
         self.send(Seen::List(self.resource.kind, objects)).await;
+        *is_listed = true;
         let api_version = self.resource.api_version(version);
         let mut begin = Begin { api_version, path: self.resource.watch_path(version), resource_version };
         while self.watch(&mut begin).await? {}

@@ -1,9 +1,14 @@
 //! Replacement for the cluster access in a `kerf` that was built without the feature `live`: an error with the fix.
 
+#[path = "seen.rs"]
+mod seen;
+
 use serde_json::Value;
 
 use crate::args::LiveCluster;
 use crate::failure::Failure;
+
+pub use seen::Seen;
 
 /// Kinds to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,22 +41,6 @@ pub fn manifests(cluster: &LiveCluster) -> Result<String, Failure> {
 /// Always returns an error.
 pub fn config_maps(cluster: &LiveCluster, _: &str, _: &[String]) -> Result<Vec<Value>, Failure> {
     read(LiveKinds::Everything, cluster)
-}
-
-/// Observation of the cluster.
-#[expect(dead_code, reason = "without a client nothing is observed")]
-#[derive(Debug)]
-pub enum Seen {
-    /// All objects of a kind.
-    List(&'static str, Vec<Value>),
-    /// State of an object.
-    Set(Value),
-    /// Object that was deleted.
-    Gone(Value),
-    /// A list or watch failed.
-    Trouble(String),
-    /// A second passed.
-    Nothing,
 }
 
 /// Follows nothing.

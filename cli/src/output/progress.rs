@@ -32,10 +32,12 @@ impl Progress {
             let _ = std::io::stderr().flush();
         }
     }
+}
 
+impl Drop for Progress {
     /// Removes the line.
-    pub(crate) fn clear(&mut self) {
-        if self.shown.take().is_some() {
+    fn drop(&mut self) {
+        if self.shown.is_some() {
             eprint!("\r\x1b[K");
         }
     }

@@ -20,7 +20,7 @@ const BOUND: &str = "Bound";
 
 /// Removes objects whose feature gate is closed, and returns warnings about objects that are used although their gate is closed
 /// by default.
-pub(super) fn gates(objects: &mut Objects, gates: &Gates) -> Vec<String> {
+pub(crate) fn gates(objects: &mut Objects, gates: &Gates) -> Vec<String> {
     let mut warnings = Vec::new();
     let static_pools = objects.pools.iter().filter(|pool| pool.spec.replicas.is_some()).count();
     let rows = [

@@ -4,10 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::nodeclaim::{NodeClaimSpec, ResourceRequirements};
-use api::{
-    EC2NodeClass, NodeClaim, NodePool, Quantity, Requirement, Taint, annotation, finalizer, hash, label, quantity,
-    taint,
-};
+use api::{EC2NodeClass, NodeClaim, NodePool, Requirement, Taint, annotation, finalizer, hash, label, quantity, taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::ObjectMeta;
 use planner::{Launch, Purpose};
@@ -47,7 +44,7 @@ pub fn claim(launch: &Launch, origin: &LaunchOrigin<'_>, pool: &NodePool, class:
             }
             Purpose::Provision | Purpose::Static | Purpose::Replacement => requirements(launch).into(),
         },
-        resources: ResourceRequirements { requests: quantities(&launch.requests) },
+        resources: ResourceRequirements { requests: quantity::list(launch.requests.iter()) },
         node_class_ref: template.spec.node_class_ref.clone(),
         termination_grace_period: template.spec.termination_grace_period.clone(),
         expire_after: template.spec.expire_after.clone(),
@@ -171,10 +168,6 @@ fn operator(operator: planner::Operator) -> api::Operator {
         planner::Operator::Gte => api::Operator::Gte,
         planner::Operator::Lte => api::Operator::Lte,
     }
-}
-
-fn quantities(resources: &planner::Resources) -> BTreeMap<String, Quantity> {
-    resources.iter().map(|(name, amount)| (name.to_owned(), Quantity(quantity::text(name, amount)))).collect()
 }
 
 #[cfg(test)]

@@ -6,16 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::objects::{Node, Pod, PodCondition};
-use api::status::{Condition, Conditioned, Time};
+use api::status::{Conditioned, Time};
 use api::{NodeClaim, NodePool, Taint, annotation, condition, hash, label, reason, taint};
 use jiff::Timestamp;
 use planner::Catalogue;
 use snapshot::{Input, Objects, launchable_types};
 
 use budgets::Budgets;
-
-/// Reason of the condition `Drifted`.
-const POOL_DRIFTED: &str = "NodePoolDrifted";
 
 /// Objects of the simulated cluster.
 pub(crate) struct Cluster {
@@ -101,9 +98,15 @@ impl Cluster {
             let own = written(annotation::NODEPOOL_HASH).filter(|_| ours);
             let differs = own.zip(pools.get(claim.nodepool())).is_some_and(|(own, pool)| own != pool);
             if differs {
-                hold(Arc::make_mut(claim).conditions_mut(), condition::DRIFTED, POOL_DRIFTED, now);
+                let claim = Arc::make_mut(claim);
+                claim.set(condition::DRIFTED, condition::TRUE, reason::NODEPOOL_DRIFTED, "", now);
             }
         }
+    }
+
+    /// Returns the catalogue of a NodePool.
+    pub(crate) fn catalogue_of(&self, pool: &NodePool) -> Option<&Arc<Catalogue>> {
+        self.catalogues.get(&pool.spec.template.spec.node_class_ref.name)
     }
 
     /// Returns the pod with this UID; for pods of a node, with the key that it was set with.
@@ -192,7 +195,7 @@ impl Cluster {
             Arc::make_mut(node).spec.taints.push(Taint::new(taint::DISRUPTED, taint::NO_SCHEDULE));
         }
         if let Some(claim) = self.claims.get_mut(claim).map(Arc::make_mut) {
-            hold(claim.conditions_mut(), condition::DISRUPTION_REASON, cause, now);
+            claim.set(condition::DISRUPTION_REASON, condition::TRUE, cause, "", now);
             if !replaced_by.is_empty() {
                 let annotations = claim.metadata.annotations.get_or_insert_default();
                 annotations.insert(annotation::REPLACED_BY.to_owned(), replaced_by.to_owned());
@@ -227,19 +230,6 @@ pub(crate) fn pool_name(pool: &NodePool) -> String {
 
 fn node_of(claim: &NodeClaim) -> &str {
     claim.status.as_ref().map_or("", |status| status.node_name.as_str())
-}
-
-/// Sets a condition to true.
-pub(crate) fn hold(conditions: &mut Vec<Condition>, type_: &str, reason: &str, now: Timestamp) {
-    conditions.retain(|known| known.type_ != type_);
-    conditions.push(Condition {
-        type_: type_.to_owned(),
-        status: condition::TRUE.to_owned(),
-        observed_generation: 0,
-        last_transition_time: Time(now),
-        reason: reason.to_owned(),
-        message: String::new(),
-    });
 }
 
 /// Sets a condition of a pod.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use api::decisions::money;
 use api::{NodePool, label};
 use jiff::{SignedDuration, Timestamp};
 use planner::Catalogue;
@@ -37,10 +38,13 @@ pub(crate) struct NodeSpan {
 #[serde(rename_all = "camelCase")]
 pub struct Figures {
     /// Cost in millionths of a dollar, with fees and extras of nodes.
+    #[serde(with = "money::required")]
     pub cost: i64,
     /// Cost by NodePool.
+    #[serde(serialize_with = "money::by_name")]
     pub cost_by_nodepool: BTreeMap<String, i64>,
     /// Cost by capacity type.
+    #[serde(serialize_with = "money::by_name")]
     pub cost_by_capacity_type: BTreeMap<String, i64>,
     /// Paid time of nodes, in seconds.
     pub node_seconds: i64,
@@ -79,6 +83,7 @@ pub struct Point {
     /// Number of nodes.
     pub nodes: usize,
     /// Cost per hour in millionths of a dollar.
+    #[serde(with = "money::required")]
     pub rate: i64,
 }
 

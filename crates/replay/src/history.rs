@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use api::NodeClaim;
 use api::objects::{Node, Pod};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use snapshot::Objects;
 
 pub use builder::HistoryBuilder;
@@ -93,21 +93,7 @@ pub struct RecordedNode {
 impl RecordedPod {
     /// Returns how long the pod waited for its node; `None` if it never got one.
     #[must_use]
-    pub fn waited(&self) -> Option<jiff::SignedDuration> {
-        Some(self.bound?.duration_since(self.created).max(jiff::SignedDuration::ZERO))
-    }
-
-    /// Reports whether the pod existed at a time.
-    #[must_use]
-    pub fn exists_at(&self, now: Timestamp) -> bool {
-        self.created <= now && self.leaves.is_none_or(|leaves| leaves > now)
-    }
-}
-
-impl RecordedNode {
-    /// Returns the name of the NodePool.
-    #[must_use]
-    pub fn pool(&self) -> &str {
-        self.labels.get(api::label::NODEPOOL).map_or("", String::as_str)
+    pub fn waited(&self) -> Option<SignedDuration> {
+        Some(self.bound?.duration_since(self.created).max(SignedDuration::ZERO))
     }
 }

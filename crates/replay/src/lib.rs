@@ -24,4 +24,3 @@ pub use history::{Change, History, HistoryBuilder, RecordedNode, RecordedPod};
 pub use karpenter::KarpenterRules;
 pub use pace::Pace;
 pub use simulation::{Replay, Rules};
-pub use workload::{Slot, SlotEnd, slots};

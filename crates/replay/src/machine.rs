@@ -5,13 +5,11 @@ use std::sync::Arc;
 
 use api::nodeclaim::{NodeClaimSpec, NodeClaimStatus, ResourceRequirements};
 use api::objects::{Node, NodeCondition, NodeSpec, NodeStatus};
-use api::status::Time;
-use api::{NodeClaim, NodePool, Quantity, annotation, condition, hash, label, quantity};
+use api::status::{Conditioned, Time};
+use api::{NodeClaim, NodePool, annotation, condition, hash, label, quantity};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use planner::{Catalogue, InstanceType, Launch, Offer, Offering, Operator, Requirements, Resources};
-
-use crate::cluster::hold;
+use planner::{Catalogue, InstanceType, Launch, Offer, Offering, Operator, Requirements};
 
 /// Returns the NodeClaim of a launch with the instance type and offering that the plan has priced; `None` if none of them is available.
 pub(crate) fn launched(
@@ -27,7 +25,7 @@ pub(crate) fn launched(
         taints: template.spec.taints.clone(),
         startup_taints: None,
         requirements: Arc::default(),
-        resources: ResourceRequirements { requests: quantities(&launch.requests) },
+        resources: ResourceRequirements { requests: quantity::list(launch.requests.iter()) },
         node_class_ref: template.spec.node_class_ref.clone(),
         termination_grace_period: template.spec.termination_grace_period.clone(),
         expire_after: template.spec.expire_after.clone(),
@@ -42,14 +40,14 @@ pub(crate) fn launched(
         annotations.insert(annotation::NODEPOOL_HASH_VERSION.to_owned(), hash::NODEPOOL_VERSION.to_owned());
     }
     claim.metadata.annotations = Some(annotations);
-    let mut status = NodeClaimStatus {
+    let status = NodeClaimStatus {
         provider_id: format!("aws:///{}/{name}", offering.zone),
-        capacity: quantities(&kind.capacity),
-        allocatable: quantities(&kind.allocatable),
+        capacity: quantity::list(kind.capacity.iter()),
+        allocatable: quantity::list(kind.allocatable.iter()),
         ..NodeClaimStatus::default()
     };
-    hold(&mut status.conditions, condition::LAUNCHED, condition::LAUNCHED, now);
     claim.status = Some(status);
+    claim.set_true(condition::LAUNCHED, now);
     Some(claim)
 }
 
@@ -71,7 +69,8 @@ fn labels(launch: &Launch, pool: &NodePool, kind: &InstanceType, offering: &Offe
     let mut labels = template.metadata.labels.clone().unwrap_or_default();
     let single = launch.requirements.iter().filter(|it| it.operator == Operator::In && it.values.len() == 1);
     labels.extend(single.map(|it| (it.key.clone(), it.values[0].clone())));
-    labels.extend(kind.labels.iter().filter_map(|(key, values)| Some((key.clone(), values.first()?.clone()))));
+    let fixed = kind.labels.iter().filter(|(_, values)| values.len() == 1);
+    labels.extend(fixed.map(|(key, values)| (key.clone(), values[0].clone())));
     labels.extend(offering.labels.clone());
     let class = &template.spec.node_class_ref;
     let reservation = offering.reservation.as_ref().map(|own| (label::CAPACITY_RESERVATION_ID, own.id.clone()));
@@ -93,10 +92,11 @@ pub(crate) fn initialized(claim: &mut NodeClaim, now: Timestamp) -> Node {
     if status.node_name.is_empty() {
         status.node_name.clone_from(&name);
     }
-    for type_ in [condition::REGISTERED, condition::INITIALIZED, condition::READY] {
-        hold(&mut status.conditions, type_, type_, now);
+    for type_ in [condition::REGISTERED, condition::INITIALIZED] {
+        claim.set_true(type_, now);
     }
-    let name = status.node_name.clone();
+    let status = claim.status.clone().unwrap_or_default();
+    let name = status.node_name;
     let mut labels = claim.metadata.labels.clone().unwrap_or_default();
     let own = [(label::HOSTNAME, name.as_str()), (label::REGISTERED, label::TRUE), (label::INITIALIZED, label::TRUE)];
     labels.extend(own.map(|(key, value)| (key.to_owned(), value.to_owned())));
@@ -115,19 +115,15 @@ pub(crate) fn initialized(claim: &mut NodeClaim, now: Timestamp) -> Node {
             ..ObjectMeta::default()
         },
         spec: NodeSpec {
-            provider_id: status.provider_id.clone(),
+            provider_id: status.provider_id,
             taints: claim.spec.taints.clone().unwrap_or_default(),
             ..NodeSpec::default()
         },
         status: NodeStatus {
             conditions: vec![ready],
-            capacity: status.capacity.clone(),
-            allocatable: status.allocatable.clone(),
+            capacity: status.capacity,
+            allocatable: status.allocatable,
             ..NodeStatus::default()
         },
     }
-}
-
-fn quantities(resources: &Resources) -> BTreeMap<String, Quantity> {
-    resources.iter().map(|(name, amount)| (name.to_owned(), Quantity(quantity::text(name, amount)))).collect()
 }

@@ -49,7 +49,6 @@ pub(crate) struct Passes {
 }
 
 /// Decisions of a pass.
-#[derive(Clone)]
 pub(crate) struct Decisions {
     pub(crate) built: Arc<SnapshotResult>,
     pub(crate) plan: Arc<Plan>,
@@ -241,9 +240,4 @@ fn is_still_valid(cluster: &Cluster, decisions: &Decisions, command: usize) -> b
     };
     planned.nodes.iter().all(|leaver| is_present(&leaver.node) && is_same(&leaver.node))
         && planned.pods.iter().all(|pod| has_place(&pod.to))
-}
-
-/// Returns the catalogue of a NodePool.
-pub(crate) fn catalogue_of<'c>(cluster: &'c Cluster, pool: &api::NodePool) -> Option<&'c Arc<planner::Catalogue>> {
-    cluster.catalogues.get(&pool.spec.template.spec.node_class_ref.name)
 }

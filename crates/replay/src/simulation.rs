@@ -17,11 +17,8 @@ use crate::history::{Change, History};
 use crate::karpenter::KarpenterRules;
 use crate::machine;
 use crate::pace::Pace;
-use crate::passes::{Decisions, Passes, catalogue_of};
+use crate::passes::{Decisions, Passes};
 use crate::workload::{Slot, slots};
-
-/// Duration of one simulation of Karpenter, in milliseconds, as measured with hundreds of nodes.
-const KARPENTER_SIMULATION: i64 = 100;
 
 /// Rules for the disruption of nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,7 +118,8 @@ impl<'a> Simulation<'a> {
         let states = slots.iter().map(|_| SlotState { uid: None, made: 0, is_over: false }).collect();
         let karpenter = match replay.rules {
             Rules::Kerf => None,
-            Rules::Karpenter => Some(KarpenterRules::new(KARPENTER_SIMULATION)),
+            // Karpenter's own computing time is not known, and counts as none.
+            Rules::Karpenter => Some(KarpenterRules::new(0)),
         };
         Self {
             passes: Passes::new(replay.settings, karpenter, begin, end.duration_since(begin)),
@@ -260,7 +258,7 @@ impl<'a> Simulation<'a> {
         let now = self.cluster.now;
         let pool = self.cluster.objects.pools.iter().find(|pool| pool.metadata.name.as_ref() == Some(&launch.pool))?;
         let name = format!("{}-{:05}", launch.pool, self.counters.launches + 1);
-        let claim = machine::launched(launch, pool, catalogue_of(&self.cluster, pool)?, &name, now)?;
+        let claim = machine::launched(launch, pool, self.cluster.catalogue_of(pool)?, &name, now)?;
         let Pace { launch, boot, .. } = self.replay.pace;
         self.counters.launches += 1;
         self.counters.launched.insert(name.clone(), now + launch);

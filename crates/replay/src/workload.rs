@@ -19,22 +19,22 @@ const OVERLAP: SignedDuration = SignedDuration::from_secs(2);
 
 /// Demand for one pod at a time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Slot {
+pub(crate) struct Slot {
     /// The pod without its node and state.
-    pub pod: Arc<Pod>,
+    pub(crate) pod: Arc<Pod>,
     /// Time from which the workload wanted it.
-    pub arrives: Timestamp,
+    pub(crate) arrives: Timestamp,
     /// End of the demand.
-    pub ends: SlotEnd,
+    pub(crate) ends: SlotEnd,
     /// Node on which it ran in the first state, and since when it was ready.
-    pub at_begin: Option<(String, Option<Timestamp>)>,
+    pub(crate) at_begin: Option<(String, Option<Timestamp>)>,
     /// True if its owner replaces the pod when it is evicted.
-    pub is_replaced: bool,
+    pub(crate) is_replaced: bool,
 }
 
 /// End of the demand for a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SlotEnd {
+pub(crate) enum SlotEnd {
     /// After the end of the recording.
     Open,
     /// The owner wanted it no longer.
@@ -44,8 +44,7 @@ pub enum SlotEnd {
 }
 
 /// Returns the slots of a recording in the order of their begin.
-#[must_use]
-pub fn slots(history: &History) -> Vec<Slot> {
+pub(crate) fn slots(history: &History) -> Vec<Slot> {
     let mut owners: BTreeMap<String, Vec<&RecordedPod>> = BTreeMap::new();
     for pod in &history.pods {
         owners.entry(owner(&pod.pod)).or_default().push(pod);

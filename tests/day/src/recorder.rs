@@ -1,7 +1,5 @@
 //! Recording of a simulated day, as `kerf record` would write it, for a replay.
 
-use std::sync::Arc;
-
 use api::objects::{Node, Pod, PodDisruptionBudget};
 use api::{EC2NodeClass, NodeClaim, NodePool};
 use jiff::Timestamp;
@@ -63,7 +61,7 @@ fn objects(event: &Event) -> Objects {
         BUDGETS => objects.budgets.push(event.object.typed::<PodDisruptionBudget>()),
         CLAIMS => objects.claims.push(event.object.typed::<NodeClaim>()),
         NODES => objects.nodes.push(event.object.typed::<Node>()),
-        _ => objects.pods.push(Arc::clone(&event.object.typed::<Pod>())),
+        _ => objects.pods.push(event.object.typed::<Pod>()),
     }
     objects
 }

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use api::condition;
 use api::objects::{Pod, PodDisruptionBudget};
+use api::{condition, reason};
 use daemon::changes::{ChangeCounter, Changes};
 use http::{Method, Request, Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
@@ -410,7 +410,7 @@ impl State {
         let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
         if conditions.iter().all(|known| known["type"] != condition::DISRUPTION_TARGET) {
             let target = json!({
-                "type": condition::DISRUPTION_TARGET, "status": "True", "reason": "EvictionByEvictionAPI",
+                "type": condition::DISRUPTION_TARGET, "status": "True", "reason": reason::EVICTION_BY_EVICTION_API,
                 "lastTransitionTime": text(now),
             });
             pod["status"]["conditions"] = conditions.into_iter().chain([target]).collect();

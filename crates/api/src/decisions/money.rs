@@ -1,5 +1,7 @@
 //! Micro-dollars in JSON: dollars as text, as in the output of `kerf plan`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Deserializer, Serializer, de};
 
 use crate::price;
@@ -23,6 +25,14 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
     let (sign, amount) = text.strip_prefix('-').map_or((1, text.as_str()), |amount| (-1, amount));
     price::micro_dollars(amount).map(|micro| Some(sign * micro)).map_err(de::Error::custom)
+}
+
+/// Writes amounts by name.
+///
+/// # Errors
+/// Returns the error of the serializer.
+pub fn by_name<S: Serializer>(amounts: &BTreeMap<String, i64>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(amounts.iter().map(|(name, micro)| (name, price::dollars(*micro))))
 }
 
 /// Amounts that are never missing.

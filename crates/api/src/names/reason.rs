@@ -43,6 +43,9 @@ pub const AWAITING_VOLUME_DETACHMENT: &str = "AwaitingVolumeDetachment";
 /// NodeClaim: the termination grace period ended before the volumes were detached.
 pub const TERMINATION_GRACE_PERIOD_ELAPSED: &str = "TerminationGracePeriodElapsed";
 
+/// Pod that was evicted: the reason of its condition `DisruptionTarget`, as the API server writes it.
+pub const EVICTION_BY_EVICTION_API: &str = "EvictionByEvictionAPI";
+
 /// Drift: the template of the NodePool changed.
 pub const NODEPOOL_DRIFTED: &str = "NodePoolDrifted";
 /// Drift: the node no longer matches the requirements of the NodePool.

@@ -2,6 +2,7 @@
 //! computes with decimal fractions; the planner needs saturating integers of fixed units, and the CRDs a schema.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -154,6 +155,11 @@ pub fn text(resource: &str, amount: i64) -> String {
         name if name.starts_with("hugepages-") => bytes_text(amount),
         _ => amount.to_string(),
     }
+}
+
+/// Returns the quantities of these amounts, each in Kerf's unit for its resource.
+pub fn list<'a>(amounts: impl IntoIterator<Item = (&'a str, i64)>) -> BTreeMap<String, Quantity> {
+    amounts.into_iter().map(|(name, amount)| (name.to_owned(), Quantity(text(name, amount)))).collect()
 }
 
 /// Returns the canonical text of millicores: whole cores where exact, otherwise thousandths.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::{Quantity, label, quantity};
-use planner::{CapacityType, InstanceType, MicroDollars, Requirements, Resources};
+use planner::{CapacityType, InstanceType, MicroDollars, Requirements};
 
 use crate::calls::Instance;
 use crate::settings::Settings;
@@ -84,8 +84,8 @@ pub fn describe(
         provider_id: instance.provider_id(),
         image_id: instance.image_id.clone(),
         labels,
-        capacity: kind.map(|kind| quantities(&kind.capacity)).unwrap_or_default(),
-        allocatable: kind.map(|kind| quantities(&kind.allocatable)).unwrap_or_default(),
+        capacity: kind.map(|kind| quantity::list(kind.capacity.iter())).unwrap_or_default(),
+        allocatable: kind.map(|kind| quantity::list(kind.allocatable.iter())).unwrap_or_default(),
         price: offering.map(|offering| offering.price),
     }
 }
@@ -117,10 +117,6 @@ fn chosen_value<'a>(key: &str, values: &'a [String], requirements: &Requirements
 fn reservation<'i>(instance: &'i Instance, settings: &Settings) -> Option<&'i str> {
     let targeted = instance.capacity_reservation_preference.as_deref() == Some("capacity-reservations-only");
     instance.capacity_reservation_id.as_deref().filter(|_| targeted && settings.reserved_capacity)
-}
-
-fn quantities(resources: &Resources) -> BTreeMap<String, Quantity> {
-    resources.iter().map(|(name, amount)| (name.to_owned(), Quantity(quantity::text(name, amount)))).collect()
 }
 
 /// Returns the instance id at the end of a provider id, whose other parts are ignored; `None` if it is not an EC2 provider id.

@@ -1,18 +1,15 @@
 //! Collection of a history from recorded objects, one after another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::objects::{Node, Pod, PodDisruptionBudgetStatus};
 use api::status::Conditioned;
-use api::{NodeClaim, NodePool, condition, label, status};
+use api::{NodeClaim, NodePool, condition, label, reason, status};
 use jiff::{SignedDuration, Timestamp};
 use snapshot::Objects;
 
 use super::{Change, History, RecordedNode, RecordedPod};
-
-/// Reason of the condition `DisruptionTarget` of evicted pods.
-const EVICTION: &str = "EvictionByEvictionAPI";
 
 /// History so far.
 #[derive(Debug, Default)]
@@ -23,6 +20,8 @@ pub struct HistoryBuilder {
     pods: BTreeMap<String, RecordedPod>,
     /// UID of the present pod of each namespace and name.
     uids: BTreeMap<(String, String), String>,
+    /// UIDs of pods that had a scheduling gate when they were last seen.
+    gated: BTreeSet<String>,
     /// Nodes by the name of their NodeClaim.
     nodes: BTreeMap<String, RecordedNode>,
     /// NodeClaim of each Node that has one.
@@ -74,9 +73,8 @@ impl HistoryBuilder {
         let mut pods: Vec<RecordedPod> = self.pods.into_values().collect();
         pods.sort_by(|one, other| (one.created, &one.pod.metadata.uid).cmp(&(other.created, &other.pod.metadata.uid)));
         let mut nodes: Vec<RecordedNode> = self.nodes.into_values().collect();
-        for (claim, object) in nodes.iter_mut().filter_map(|node| Some((&node.claim, node.at_begin.as_mut()?))) {
-            let name = self.claims_of.iter().find(|(_, of)| *of == claim).map(|(name, _)| name);
-            object.1 = name.and_then(|name| self.first_nodes.get(name)).cloned();
+        for (claim, node) in nodes.iter_mut().filter_map(|recorded| recorded.at_begin.as_mut()) {
+            *node = claim.status.as_ref().and_then(|status| self.first_nodes.get(&status.node_name)).cloned();
         }
         nodes.sort_by(|one, other| (one.created, &one.claim).cmp(&(other.created, &other.claim)));
         let begin = self.begin.unwrap_or(end);
@@ -107,10 +105,11 @@ impl HistoryBuilder {
             self.changes.push((self.at, Change::NodePod(pod)));
             return;
         }
+        let uid = pod.metadata.uid.clone().unwrap_or_default();
         if !pod.spec.scheduling_gates.is_empty() {
+            self.gated.insert(uid);
             return;
         }
-        let uid = pod.metadata.uid.clone().unwrap_or_default();
         let name = (pod.namespace().to_owned(), pod.name().to_owned());
         if let Some(before) = self.uids.insert(name, uid.clone()).filter(|before| *before != uid) {
             self.end_pod(&before);
@@ -120,9 +119,7 @@ impl HistoryBuilder {
             return;
         }
         let created = pod.metadata.creation_timestamp.as_ref().map_or(self.at, |at| at.0);
-        // A pod that is seen long after its creation had a gate until now, unless the recording begins here.
-        let gated = !self.is_begin() && self.at.duration_since(created) > SignedDuration::from_secs(60);
-        let created = if gated && !pod.is_bound() { self.at } else { created };
+        let created = if self.gated.remove(&uid) { self.at } else { created };
         let facts = self.pods.entry(uid).or_insert_with(|| RecordedPod::new(&pod, created));
         facts.update(&pod, self.at);
     }
@@ -202,7 +199,8 @@ impl RecordedPod {
         self.ready = self.ready.or_else(|| since(condition::READY));
         self.succeeded |= pod.status.phase == "Succeeded";
         let target = pod.condition(condition::DISRUPTION_TARGET);
-        self.evicted |= target.is_some_and(|found| found.status == condition::TRUE && found.reason == EVICTION);
+        self.evicted |= target
+            .is_some_and(|found| found.status == condition::TRUE && found.reason == reason::EVICTION_BY_EVICTION_API);
         let requested = pod.metadata.deletion_timestamp.as_ref().map(|deleted| {
             let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or_default();
             (deleted.0 - SignedDuration::from_secs(grace)).min(at)

@@ -314,12 +314,13 @@ impl Simulation<'_> {
         let node = &pod.spec.node_name;
         let is_first = self.since_begin().is_zero() && self.cluster.nodes.contains_key(node);
         if is_first || self.is_foreign(node) {
-            self.cluster.set_pod(&node_pod_key(pod.namespace(), pod.name()), pod.as_ref().clone());
+            let name = format!("{}/{}", pod.namespace(), pod.name());
+            self.cluster.set_pod(&node_pod_key(&name), pod.as_ref().clone());
         }
     }
 
     pub(super) fn remove_node_pod(&mut self, name: &str) {
-        let key = format!("node/{name}");
+        let key = node_pod_key(name);
         if self.cluster.pod(&key).is_some_and(|pod| self.is_foreign(&pod.spec.node_name)) {
             self.cluster.remove_pod(&key);
         }
@@ -336,9 +337,9 @@ impl Simulation<'_> {
     }
 }
 
-/// Returns the key of a pod that belongs to its node.
-fn node_pod_key(namespace: &str, name: &str) -> String {
-    format!("node/{namespace}/{name}")
+/// Returns the key of a pod that belongs to its node, from its namespace and name.
+fn node_pod_key(name: &str) -> String {
+    format!("node/{name}")
 }
 
 fn is_like(claim: &NodeClaim, recorded: &RecordedNode) -> bool {
