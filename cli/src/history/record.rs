@@ -28,18 +28,18 @@ pub fn record(args: &Record, note: &mut dyn FnMut(&str)) -> Result<String, Failu
     let mut follower = Follower::start(&cluster)?;
     let begin = Timestamp::now();
     let end = args.lasts.map(|lasts| begin + lasts);
-    let Some((first, since)) = first_state(&mut follower, note)? else {
+    let Some(first) = first_state(&mut follower, note)? else {
         return Ok("nothing was recorded\n".to_owned());
     };
     let mut controllers = Controllers::default();
-    first.iter().for_each(|object| controllers.set(object));
-    let objects = first.iter().filter_map(|object| slimmed(object, note)).collect();
+    first.objects.iter().for_each(|object| controllers.set(object));
+    let objects = first.objects.iter().filter_map(|object| slimmed(object, note)).collect();
     let begin = Timestamp::now();
     let unwritable = |error: io::Error| Failure::usage(format!("{}: {error}", args.out.display()));
     let mut writer = Writer::begin(&args.out, args.max_size, begin, objects).map_err(unwritable)?;
     let (count, place) = (counted(writer.objects(), "object"), args.out.display());
     note(&format!("recording {count} in {place}; Ctrl-C ends it"));
-    for seen in since {
+    for seen in first.since {
         take(&mut writer, &mut controllers, seen, begin, note).map_err(unwritable)?;
     }
     let mut market = MarketReader { due: begin };
@@ -67,11 +67,15 @@ fn summary(folder: &Path, lasted: SignedDuration, objects: &str) -> String {
     format!("recorded {} h {} min, {objects} at the end, in {folder}\n", minutes / 60, minutes % 60)
 }
 
-/// Returns all objects once each kind was listed, and what was seen until then; `None` after Ctrl-C.
-fn first_state(
-    follower: &mut Follower,
-    note: &mut dyn FnMut(&str),
-) -> Result<Option<(Vec<Value>, Vec<Seen>)>, Failure> {
+/// First state of a cluster.
+struct FirstState {
+    objects: Vec<Value>,
+    /// Observations after the lists of their kinds.
+    since: Vec<Seen>,
+}
+
+/// Returns the first state once each kind was listed; `None` after Ctrl-C.
+fn first_state(follower: &mut Follower, note: &mut dyn FnMut(&str)) -> Result<Option<FirstState>, Failure> {
     let (mut lists, mut since) = (BTreeMap::new(), Vec::new());
     while lists.len() < Follower::kinds() {
         match follower.next()? {
@@ -85,7 +89,7 @@ fn first_state(
             Some(seen) => since.push(seen),
         }
     }
-    Ok(Some((lists.into_values().flatten().collect(), since)))
+    Ok(Some(FirstState { objects: lists.into_values().flatten().collect(), since }))
 }
 
 fn take(
