@@ -11,6 +11,7 @@ mod http;
 mod objects;
 mod tls;
 mod updates;
+mod wire;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

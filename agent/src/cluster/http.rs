@@ -1,6 +1,7 @@
 //! Requests over persistent connections. One connection serves one request at a time; parallel evictions use connections of
 //! their own. hyper-util's pooled client cannot drop its connections, which a replaced certificate requires.
 
+use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +22,9 @@ use super::bearer::Bearer;
 use super::clock::Clock;
 use super::error::{ClusterError, refused};
 use super::tls;
+use super::wire::WriteBefore;
 use crate::aws::identity::Role;
-use crate::host::clock::ClockOffset;
+use crate::host::clock::{ClockOffset, SharedDeadline};
 use crate::host::transport::{self, Sender, Transport};
 
 /// Time limit for opening a connection.
@@ -33,12 +35,19 @@ const BODY_LIMIT: usize = 32 * 1024 * 1024;
 /// long.
 const IDLE: usize = 16;
 
+/// Connection to the API server. It writes nothing after the deadline of its request.
+#[derive(Debug)]
+struct Connection {
+    sender: Sender,
+    deadline: SharedDeadline,
+}
+
 /// Connection pool to the API server over HTTP/1.1.
 #[derive(Debug)]
 pub(super) struct Http {
     access: Access,
     patience: Duration,
-    idle: Mutex<Vec<Sender>>,
+    idle: Mutex<Vec<Connection>>,
     bearer: Bearer,
     clock: Clock,
 }
@@ -97,18 +106,19 @@ impl Http {
         what: &str,
         by: ClockOffset,
     ) -> Result<Bytes, ClusterError> {
-        let mut sender = self.sender().await?;
+        let mut connection = self.connection().await?;
         let request = self.request(method, path, body).await?;
-        // The check comes after all steps that may take time. A process that was suspended until now must not send a request
-        // that another program sends by now.
+        // A process that was suspended until now must not send a request that another program sends by now. The connection
+        // checks the same at each write.
         if by.is_over() {
-            self.keep(sender);
+            self.keep(connection);
             return Err(ClusterError::Late { what: what.to_owned() });
         }
-        let broken = |source| ClusterError::Broken { what: what.to_owned(), source };
-        let response = sender.send_request(request).await.map_err(broken)?;
+        connection.deadline.set(by);
+        let response = connection.sender.send_request(request).await.map_err(|source| unsent(what, by, source))?;
+        connection.deadline.set(ClockOffset::EVER);
         let body = self.body(response, what).await?;
-        self.keep(sender);
+        self.keep(connection);
         Ok(body)
     }
 
@@ -116,12 +126,12 @@ impl Http {
     pub(super) async fn stream(&self, path: &str) -> Result<(Sender, Incoming), ClusterError> {
         let what = format!("GET {path}");
         let opened = timeout(self.patience, async {
-            let mut sender = self.open().await?;
+            let mut connection = self.open().await?;
             let request = self.request(Method::GET, path, None).await?;
             let broken = |source| ClusterError::Broken { what: what.clone(), source };
-            let response = sender.send_request(request).await.map_err(broken)?;
+            let response = connection.sender.send_request(request).await.map_err(broken)?;
             if response.status().is_success() {
-                return Ok((sender, response.into_body()));
+                return Ok((connection.sender, response.into_body()));
             }
             Err(self.body(response, &what).await.err().unwrap_or_else(|| refused(&what, 0, None, b"")))
         });
@@ -177,18 +187,18 @@ impl Http {
         built.map_err(|error| refused(path, 400, None, error.to_string().as_bytes()))
     }
 
-    async fn sender(&self) -> Result<Sender, ClusterError> {
+    async fn connection(&self) -> Result<Connection, ClusterError> {
         let idle = self.idle.lock().pop();
         match idle {
-            Some(sender) if !sender.is_closed() && sender.is_ready() => Ok(sender),
+            Some(connection) if !connection.sender.is_closed() && connection.sender.is_ready() => Ok(connection),
             _ => self.open().await,
         }
     }
 
-    fn keep(&self, sender: Sender) {
+    fn keep(&self, connection: Connection) {
         let mut idle = self.idle.lock();
-        if idle.len() < IDLE && !sender.is_closed() {
-            idle.push(sender);
+        if idle.len() < IDLE && !connection.sender.is_closed() {
+            idle.push(connection);
         }
     }
 
@@ -199,29 +209,69 @@ impl Http {
         Ok(setsockopt(stream, TcpUserTimeout, &patience)?)
     }
 
-    async fn open(&self) -> Result<Sender, ClusterError> {
+    async fn open(&self) -> Result<Connection, ClusterError> {
         let failed = |source| ClusterError::Connect { server: self.access.server(), source };
         let connecting = TcpStream::connect((self.access.host.as_str(), self.access.port));
         let stream = timeout(CONNECT, connecting).await;
         let stream = stream.unwrap_or_else(|late| Err(late.into())).map_err(failed)?;
         stream.set_nodelay(true).map_err(failed)?;
         self.forget_unheard(&stream).map_err(failed)?;
-        let mut wire: Transport = Box::new(stream);
+        let deadline = SharedDeadline::new(ClockOffset::EVER);
+        let mut wire: Transport = Box::new(WriteBefore::new(stream, deadline.clone()));
         if self.access.tls {
             wire = tls::handshake(&self.access, wire).await?;
         }
-        transport::speak(wire).await.map_err(|source| {
+        let sender = transport::speak(wire).await.map_err(|source| {
             let what = format!("the greeting of {}", self.access.server());
             ClusterError::Broken { what, source }
-        })
+        })?;
+        Ok(Connection { sender, deadline })
     }
 }
 
+/// Returns the error for a request without a response.
+fn unsent(what: &str, by: ClockOffset, source: hyper::Error) -> ClusterError {
+    let is_late = source.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    let is_late = is_late.is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut) && by.is_over();
+    let what = what.to_owned();
+    if is_late { ClusterError::Late { what } } else { ClusterError::Broken { what, source } }
+}
+
 /// Returns the error for a body that breaks off or exceeds the limit.
-fn body_error(what: &str, error: Box<dyn std::error::Error + Send + Sync>) -> ClusterError {
+fn body_error(what: &str, error: Box<dyn Error + Send + Sync>) -> ClusterError {
     let what = what.to_owned();
     match error.downcast::<hyper::Error>() {
         Ok(source) => ClusterError::Broken { what, source: *source },
         Err(_) => ClusterError::TooLong { what, limit: BODY_LIMIT },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, duplex};
+
+    use super::*;
+    use crate::host::clock::Clock;
+
+    /// The runtime has one thread. While the thread is blocked, the program is as good as suspended.
+    #[tokio::test]
+    async fn request_is_not_sent_when_the_program_was_suspended_after_the_check() -> Result<(), Box<dyn Error>> {
+        let (ours, mut theirs) = duplex(1024);
+        let deadline = SharedDeadline::new(ClockOffset::EVER);
+        let mut sender = transport::speak(Box::new(WriteBefore::new(ours, deadline.clone()))).await?;
+        let clock = Clock::anchored(None);
+        let by = clock.by(clock.now() + Duration::from_millis(1));
+        deadline.set(by);
+        let sent = sender.send_request(Request::builder().uri("/evict").body(Full::default())?);
+        while !by.is_over() {
+            std::thread::yield_now();
+        }
+        let error = sent.await.map(drop).map_err(|source| unsent("POST /evict", by, source).to_string());
+        assert_eq!(error, Err("POST /evict was not sent: deadline exceeded".to_owned()));
+        drop(sender);
+        let mut arrived = Vec::new();
+        theirs.read_to_end(&mut arrived).await?;
+        assert_eq!(arrived, b"");
+        Ok(())
     }
 }

@@ -1,6 +1,9 @@
 //! The agent's clock. The clock starts with the wall time and then only adds the time since the boot of the machine. Setting
 //! the wall clock therefore moves no deadline. The journal stores its anchor: a restart continues with the same clock.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use drain::Millis;
 use hyper::HeaderMap;
 use hyper::header::DATE;
@@ -95,6 +98,24 @@ impl ClockOffset {
     #[must_use]
     pub fn is_over(self) -> bool {
         since_boot() >= self.0
+    }
+}
+
+/// Deadline of the request that a connection sends now. The connection checks it at each write.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedDeadline(Arc<AtomicI64>);
+
+impl SharedDeadline {
+    pub(crate) fn new(by: ClockOffset) -> Self {
+        Self(Arc::new(AtomicI64::new(by.0)))
+    }
+
+    pub(crate) fn set(&self, by: ClockOffset) {
+        self.0.store(by.0, Ordering::Release);
+    }
+
+    pub(crate) fn get(&self) -> ClockOffset {
+        ClockOffset(self.0.load(Ordering::Acquire))
     }
 }
 

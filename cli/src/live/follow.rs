@@ -35,7 +35,7 @@ pub struct Follower {
     runtime: Runtime,
     client: Client,
     seen: Receiver<Result<Seen, Failure>>,
-    /// Gets the first SIGINT or SIGTERM. Its task listens also while nobody waits for it.
+    /// Gets the first SIGINT or SIGTERM. Its task listens also while no task waits for it.
     stopped: oneshot::Receiver<io::Result<&'static str>>,
     _tasks: JoinSet<()>,
 }
