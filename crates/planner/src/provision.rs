@@ -42,10 +42,10 @@ use crate::{Nomination, PlacementReason, Plan, Pod, PodVerdict, Resources, Snaps
 
 use capacity::Capacity;
 use capacity::node_template::{NodeTemplates, TemplateId};
-use capacity::pool_template;
+use capacity::pool_template::{self, PoolTemplate};
 use daemon_overhead::{DaemonOverhead, begin_daemons, note_limits};
 use demand::bound_pods::BoundPods;
-use demand::capacity_split::SplitPart;
+use demand::capacity_split::{SplitPart, split_parts};
 use demand::dimensions::{Amounts, Dimensions};
 use demand::requirement_sets::RequirementSets;
 use demand::shared_claims::SharedClaims;
@@ -69,7 +69,7 @@ use topology::{CountedPods, Counts, Domain, Membership, Spot, Topology};
 
 /// Places every pod of the snapshot or reports a reason: the best of several solutions, the first among equals.
 pub(crate) fn provision(snapshot: &Snapshot) -> Plan {
-    select_best::best(snapshot)
+    select_best::best(&PlanInput::new(snapshot))
 }
 
 /// Shape (with the claims that its pods share, if any) at one of its preference levels.
@@ -112,17 +112,24 @@ struct LeavingPod {
     site: Domain,
 }
 
-/// Compiled input of a plan, which does not change while the plan is made.
+/// Input of a plan, which its solutions share.
 #[derive(Clone)]
-struct Problem<'a> {
+struct PlanInput<'a> {
     snapshot: &'a Snapshot,
     dimensions: Arc<Dimensions>,
+    pool_templates: Arc<[PoolTemplate<'a>]>,
+    /// Each pod's part in the capacity split of its workload.
+    parts: Arc<[SplitPart]>,
+}
+
+/// Compiled input of a solution, which does not change while pods are placed.
+#[derive(Clone)]
+struct Problem<'a> {
+    input: PlanInput<'a>,
     requirement_sets: Arc<RequirementSets<'a>>,
     demands: Arc<[Demand<'a>]>,
     /// Position of each pod's demand.
     demand_of: Arc<[usize]>,
-    /// Each pod's part in the capacity split of its workload.
-    parts: Arc<[SplitPart]>,
     soft_taints: bool,
     /// Pods on nodes that disruption may remove.
     residents: Vec<LeavingPod>,
@@ -172,6 +179,19 @@ struct Solver<'a> {
     outcome: Outcome,
 }
 
+impl<'a> PlanInput<'a> {
+    fn new(snapshot: &'a Snapshot) -> Self {
+        let dimensions = Dimensions::new(snapshot);
+        let pool_templates = pool_template::in_order(snapshot, &dimensions).into();
+        Self { snapshot, dimensions: Arc::new(dimensions), pool_templates, parts: split_parts(snapshot) }
+    }
+
+    /// Returns the same input with other parts of the capacity splits.
+    fn with_parts(&self, parts: Arc<[SplitPart]>) -> Self {
+        Self { parts, ..self.clone() }
+    }
+}
+
 impl<'a> Problem<'a> {
     fn demand(&self, pod: usize) -> &Demand<'a> {
         &self.demands[self.demand_of[pod]]
@@ -180,14 +200,15 @@ impl<'a> Problem<'a> {
     /// Returns the actual requests of a launch's pods, without unused slots.
     fn requests_of(&self, claim: &NewNode) -> (Resources, Amounts) {
         let mut requests = Resources::default();
-        let mut attachments: Amounts = self.dimensions.amounts(&Resources::default());
+        let dimensions = &self.input.dimensions;
+        let mut attachments: Amounts = dimensions.amounts(&Resources::default());
         for pod in &claim.pods {
-            requests.add(&self.demands[self.snapshot.pods[*pod].shape].shape.requests);
+            requests.add(&self.demands[self.input.snapshot.pods[*pod].shape].shape.requests);
         }
         for (driver, _) in &claim.attached {
-            self.dimensions.add_attachments(&mut attachments, driver, 1);
+            dimensions.add_attachments(&mut attachments, driver, 1);
         }
-        let mut used = self.dimensions.amounts(&requests);
+        let mut used = dimensions.amounts(&requests);
         used.iter_mut().zip(&attachments).for_each(|(used, more)| *used += more);
         (requests, used)
     }
@@ -217,14 +238,14 @@ impl Outcome {
 }
 
 impl<'a> Solver<'a> {
-    fn new(snapshot: &'a Snapshot, parts: &Arc<[SplitPart]>, known: &KnownDomains) -> Self {
-        let dimensions = Dimensions::new(snapshot);
+    fn new(input: &PlanInput<'a>, known: &KnownDomains) -> Self {
+        let PlanInput { snapshot, dimensions, pool_templates, parts } = input;
         let soft_taints = pool_template::has_soft_taints(snapshot);
         let mut requirement_sets = RequirementSets::default();
         let mut topology = Topology::new(snapshot);
         let policy = snapshot.policy.preferences;
         let mut compiler = DemandCompiler {
-            dimensions: &dimensions,
+            dimensions,
             requirement_sets: &mut requirement_sets,
             topology: &mut topology,
             policy,
@@ -238,21 +259,19 @@ impl<'a> Solver<'a> {
         count_bound(&mut topology, snapshot, &bound, &requirement_sets, &shared);
         let daemons = DaemonOverhead::new(snapshot, &mut topology);
         demands.iter_mut().for_each(|demand| demand.late = demand.refers_to(&known.joined));
-        let mut templates = NodeTemplates::new(pool_template::in_order(snapshot, &dimensions), &mut topology);
+        let mut templates = NodeTemplates::new(Arc::clone(pool_templates), &mut topology);
         find_reachable(&mut topology, &mut templates, &requirement_sets, known);
         pin_hosts(&mut topology, known);
         let mut solver = Self {
-            existing: ExistingNodes::new(snapshot, &dimensions, &daemons, &topology),
+            existing: ExistingNodes::new(snapshot, dimensions, &daemons, &topology),
             new_nodes: NewNodes::default(),
             progress: Progress::new(demands.len()),
             outcome: Outcome::new(snapshot.pods.len()),
             problem: Problem {
-                snapshot,
-                dimensions: Arc::new(dimensions),
+                input: input.clone(),
                 requirement_sets: Arc::new(requirement_sets),
                 demands: demands.into(),
                 demand_of: demand_of.into(),
-                parts: Arc::clone(parts),
                 soft_taints,
                 residents: Vec::new(),
             },
@@ -265,7 +284,7 @@ impl<'a> Solver<'a> {
     }
 
     fn next_site(&self) -> Domain {
-        Domain::try_from(self.problem.snapshot.nodes.len() + self.new_nodes.list.len()).unwrap_or(Domain::MAX)
+        Domain::try_from(self.problem.input.snapshot.nodes.len() + self.new_nodes.list.len()).unwrap_or(Domain::MAX)
     }
 
     /// Reports whether the NodePool of a template launches no node for pods of the shape now.
@@ -349,7 +368,7 @@ impl<'a> Solver<'a> {
 
     /// Reports whether the search has reached its limit of steps.
     fn is_spent(&self) -> bool {
-        self.progress.steps >= self.problem.snapshot.policy.max_steps
+        self.progress.steps >= self.problem.input.snapshot.policy.max_steps
     }
 
     /// Places pods of the run in order and returns how many were placed, counted from the first.
@@ -437,17 +456,17 @@ impl<'a> Solver<'a> {
     fn record(&mut self, attempt: Attempt, place: PodPlacement, pods: &[usize], why: PlacementReason) {
         let demand = &self.problem.demands[attempt.shape];
         let level = &demand.levels[attempt.level];
-        let dropped = demand.dropped(level, self.problem.snapshot.policy.preferences, self.problem.soft_taints);
+        let dropped = demand.dropped(level, self.problem.input.snapshot.policy.preferences, self.problem.soft_taints);
         match place {
             PodPlacement::Existing(node) => {
                 self.existing.take(node, demand, pods);
                 let name = &self.existing.list[node].node.name;
                 for pod in pods {
-                    let dropped = dropped.iter().cloned().chain(self.problem.parts[*pod].dropped()).collect();
+                    let dropped = dropped.iter().cloned().chain(self.problem.input.parts[*pod].dropped()).collect();
                     let verdict = PodVerdict::Existing { node: name.clone(), why, dropped };
                     self.outcome.verdicts[*pod] = Some(verdict);
                 }
-                let bound = pods.iter().filter(|pod| self.problem.snapshot.pods[**pod].buffer.is_none());
+                let bound = pods.iter().filter(|pod| self.problem.input.snapshot.pods[**pod].buffer.is_none());
                 self.outcome.nominations.extend(bound.map(|pod| Nomination { pod: *pod, node: name.clone() }));
             }
             PodPlacement::New(claim) => {
@@ -456,7 +475,7 @@ impl<'a> Solver<'a> {
                 let why = if is_static { PlacementReason::Static } else { why };
                 self.new_nodes.list[claim].pods.extend_from_slice(pods);
                 for pod in pods {
-                    let dropped = dropped.iter().cloned().chain(self.problem.parts[*pod].dropped()).collect();
+                    let dropped = dropped.iter().cloned().chain(self.problem.input.parts[*pod].dropped()).collect();
                     self.outcome.verdicts[*pod] = Some(PodVerdict::Launch { launch: claim, why, dropped });
                 }
             }

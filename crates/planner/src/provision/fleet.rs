@@ -130,7 +130,7 @@ fn fleet(solver: &mut Solver<'_>, template: TemplateId, attempt: Attempt, bounde
 fn most_steps(solver: &Solver<'_>) -> u64 {
     let pods = solver.progress.waiting.iter().sum::<usize>() as u64;
     let most = (MOST_STEPS.0 / (1 + pods / FEW_PODS)).max(MOST_STEPS.1);
-    most.min(solver.problem.snapshot.policy.max_steps.saturating_sub(solver.progress.steps) / 4)
+    most.min(solver.problem.input.snapshot.policy.max_steps.saturating_sub(solver.progress.steps) / 4)
 }
 
 /// Returns instance types of a template within the limits, without those that a cheaper type replaces. While spot requires

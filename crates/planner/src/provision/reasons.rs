@@ -55,7 +55,7 @@ fn pool_mismatches(solver: &mut Solver<'_>, shape: usize) -> Vec<PoolMismatch> {
 fn mismatch(solver: &mut Solver<'_>, pool_template: usize, attempt: Attempt) -> UnschedulableReason {
     let own = &solver.capacity.templates.pool_templates[pool_template];
     if let Some(pause) = solver.problem.demands[attempt.shape].shape.pause_in(&own.pool.name) {
-        let left = pause.until.0.saturating_sub(solver.problem.snapshot.now.0);
+        let left = pause.until.0.saturating_sub(solver.problem.input.snapshot.now.0);
         return UnschedulableReason::Paused { failures: pause.failures, remaining: left };
     }
     let class = solver
@@ -168,7 +168,7 @@ fn mismatch_of_template(solver: &mut Solver<'_>, template: TemplateId, attempt: 
 fn values_short(solver: &Solver<'_>, template: TemplateId, shape: usize) -> Option<(String, u32, usize)> {
     let demand = &solver.problem.demands[shape];
     let count = |key: &str| solver.capacity.count_values(template, key, demand.load());
-    let strict = solver.problem.snapshot.policy.min_values == MinValuesPolicy::Strict;
+    let strict = solver.problem.input.snapshot.policy.min_values == MinValuesPolicy::Strict;
     let counted = solver.capacity.min_values(template).into_iter().map(|(key, asked)| (count(&key), key, asked));
     let short = counted.filter(|(found, _, asked)| strict && found < asked);
     short.map(|(found, key, asked)| (key, asked, found as usize)).next()
@@ -228,7 +228,8 @@ fn types_mismatch(solver: &mut Solver<'_>, pool_template: usize, alternative: us
     let priceless = |offer: &crate::Offer<'_>| {
         offer.offerings(&filter.requirements).next().is_none() && offer.unpriced(&filter.requirements).next().is_some()
     };
-    let shifted_zones = problem.snapshot.catalogues.get(own.pool.catalogue).map(|catalogue| &catalogue.shifted_zones);
+    let shifted_zones =
+        problem.input.snapshot.catalogues.get(own.pool.catalogue).map(|catalogue| &catalogue.shifted_zones);
     let mut shifted: BTreeMap<String, usize> = BTreeMap::new();
     let mut labels = filter.labels.clone();
     for (candidate, unsold) in &filter.suitable {
@@ -255,14 +256,14 @@ fn types_mismatch(solver: &mut Solver<'_>, pool_template: usize, alternative: us
         }
     }
     let shortfall = |(dimension, most): (usize, i64)| Shortfall {
-        resource: problem.dimensions.name(dimension),
+        resource: problem.input.dimensions.name(dimension),
         asked: demand.requests[dimension],
         most,
     };
     // A type that DaemonSet pods fill alone lacks what the pod may not even request.
     let shortfalls = most.into_iter().map(shortfall).filter(|it| it.asked > it.most && it.asked > 0).collect();
     let named: BTreeMap<String, usize> =
-        small.into_iter().map(|(lack, types)| (lack.name(&problem.dimensions), types)).collect();
+        small.into_iter().map(|(lack, types)| (lack.name(&problem.input.dimensions), types)).collect();
     let fits = |candidate: &&usize| lacking(demand, &own.candidates[**candidate]).is_none();
     let without = filter.without.iter().map(|(key, types)| (key, types.iter().filter(fits).count()));
     let reliefs = without.filter(|(_, types)| *types > 0).map(|(key, types)| Hint { key: key.clone(), types });

@@ -18,7 +18,6 @@ use super::capacity::limits::Headroom;
 use super::capacity::node_template::TemplateId;
 use super::capacity::reservations::Reservations;
 use super::daemon_overhead::DaemonOverhead;
-use super::demand::capacity_split::split_parts;
 use super::phases::finish::{to_launch, trim_launches};
 use super::phases::host_minimum::{rely_on_no_pods, rely_on_present_pods};
 use super::phases::queue::{keep_nominations, queue_key};
@@ -29,7 +28,7 @@ use super::topology::leaving_pods::{
     count_both_ways, is_deserted, keeps_rule, remove_resident, restore_counts, saved_counts,
 };
 use super::topology::{CountsBefore, Domain, GroupId, KnownDomains, Membership, Topology};
-use super::{Attempt, LeavingPod, PodKind, PodPlacement, PodRun, Problem, Solver};
+use super::{Attempt, LeavingPod, PlanInput, PodKind, PodPlacement, PodRun, Problem, Solver};
 use price_bound::cheapest_node;
 use scheduler_model::{SchedulerModel, SimulatedPlacement};
 
@@ -111,7 +110,7 @@ impl<'a> Relocator<'a> {
         limit: impl Fn(&Node) -> Option<UtilizationLimit>,
         foreseen: &KnownDomains,
     ) -> Self {
-        let mut solver = Solver::new(snapshot, &split_parts(snapshot), foreseen);
+        let mut solver = Solver::new(&PlanInput::new(snapshot), foreseen);
         solver.existing.reorder(|node| (node.stage != crate::Stage::Initialized, rank(node), node.name.clone()));
         solver.existing.track_utilization(uses, &solver.problem.demand_of, limit);
         for (site, pods) in (0..).zip(own) {
@@ -128,7 +127,7 @@ impl<'a> Relocator<'a> {
         let existing_of = nodes.map(|(existing, own)| (own.site as usize, existing)).collect();
         let (watched, watching) = groups_of_plan(&solver.problem, own);
         let (placed_pods, launches) = (BTreeMap::new(), Vec::new());
-        let scheduler = SchedulerModel::new(&solver.existing, &solver.problem.dimensions);
+        let scheduler = SchedulerModel::new(&solver.existing, &solver.problem.input.dimensions);
         let (leaves_buffers, before) = (false, None);
         Self { solver, scheduler, own, existing_of, placed_pods, watched, watching, launches, leaves_buffers, before }
     }
@@ -172,7 +171,7 @@ impl<'a> Relocator<'a> {
     /// Adds free capacity to a node that may take pods. Must run between two trials.
     pub(crate) fn widen(&mut self, node: usize, by: &Resources) {
         if let Some(existing) = self.existing_of.get(&node) {
-            let by = self.solver.problem.dimensions.amounts(by);
+            let by = self.solver.problem.input.dimensions.amounts(by);
             self.solver.existing.widen(*existing, &by);
             self.scheduler.widen(*existing, &by);
         }
@@ -182,7 +181,8 @@ impl<'a> Relocator<'a> {
     /// no pods.
     pub(crate) fn left(&self, node: usize) -> Option<Size> {
         let left = self.solver.existing.left(*self.existing_of.get(&node)?)?;
-        let of = |name| self.solver.problem.dimensions.of_resource(name).map_or(i64::MAX, |dimension| left[dimension]);
+        let of =
+            |name| self.solver.problem.input.dimensions.of_resource(name).map_or(i64::MAX, |dimension| left[dimension]);
         Some(Size { cpu: of(Resources::CPU), memory: of(Resources::MEMORY) })
     }
 
@@ -191,7 +191,7 @@ impl<'a> Relocator<'a> {
         self.close(node);
         let Ok(site) = Domain::try_from(node) else { return };
         let solver = &mut self.solver;
-        let object: &'a Node = &solver.problem.snapshot.nodes[node];
+        let object: &'a Node = &solver.problem.input.snapshot.nodes[node];
         if solver.topology.is_empty() || object.stage != crate::Stage::Initialized {
             return;
         }
@@ -248,7 +248,9 @@ impl<'a> Relocator<'a> {
         self.solver.progress.strategy = strategy;
         let fixed: Vec<TemplateId> = nodes
             .iter()
-            .filter_map(|node| static_template_of(&self.solver.capacity, &self.solver.problem.snapshot.nodes[*node]))
+            .filter_map(|node| {
+                static_template_of(&self.solver.capacity, &self.solver.problem.input.snapshot.nodes[*node])
+            })
             .collect();
         if !fixed.into_iter().all(|base| open_replica(&mut self.solver, base)) {
             return Err(Obstacle::Replica);
@@ -280,7 +282,7 @@ impl<'a> Relocator<'a> {
     fn begin(&mut self, nodes: &[usize]) -> Vec<PodRun> {
         let solver = &mut self.solver;
         let pods = nodes.iter().flat_map(|node| self.own[*node].iter().copied());
-        let stranded = |pod: &usize| self.leaves_buffers && solver.problem.snapshot.pods[*pod].buffer.is_some();
+        let stranded = |pod: &usize| self.leaves_buffers && solver.problem.input.snapshot.pods[*pod].buffer.is_some();
         let moved: Vec<usize> = pods.filter(|pod| !stranded(pod)).collect();
         self.before = Some(Checkpoint {
             counted: saved_counts(&solver.topology),
@@ -304,7 +306,8 @@ impl<'a> Relocator<'a> {
             runs.entry(shape).or_insert_with(|| PodRun { shape, pods: Vec::new() }).pods.push(pod);
         }
         let mut queue: Vec<PodRun> = runs.into_values().collect();
-        let name = |run: &PodRun| run.pods.first().map(|pod| self.solver.problem.snapshot.pods[*pod].name.as_str());
+        let name =
+            |run: &PodRun| run.pods.first().map(|pod| self.solver.problem.input.snapshot.pods[*pod].name.as_str());
         queue.sort_by_cached_key(|run| (queue_key(&self.solver, run), name(run)));
         queue
     }
@@ -335,7 +338,7 @@ impl<'a> Relocator<'a> {
             let demand = &solver.problem.demands[solver.problem.demand_of[*pod]];
             remove_resident(&mut solver.topology, Membership { counts: &demand.counts, holds: &demand.holds }, site);
         }
-        let object: &'a Node = &solver.problem.snapshot.nodes[node];
+        let object: &'a Node = &solver.problem.input.snapshot.nodes[node];
         if !solver.topology.is_empty() {
             for pod in object.pods.iter().filter(|pod| !pod.reschedulable && !pod.ending) {
                 let (counts, holds) = membership_of(&mut solver.topology, &pod.shape);
@@ -446,7 +449,7 @@ impl<'a> Relocator<'a> {
 /// Returns groups that rules of placed pods count, and groups that count these pods.
 fn groups_of_plan(problem: &Problem<'_>, own: &[Vec<usize>]) -> (BTreeSet<GroupId>, BTreeSet<GroupId>) {
     let residents: BTreeSet<usize> = own.iter().flatten().copied().collect();
-    let pods = &problem.snapshot.pods;
+    let pods = &problem.input.snapshot.pods;
     // A virtual pod without a nomination is bound, or has no place: nothing waits for it.
     let waits = |pod: &usize| pods[*pod].buffer.is_none() || pods[*pod].nominated.is_some();
     let planned = (0..pods.len()).filter(|pod| !residents.contains(pod) && waits(pod));

@@ -12,14 +12,13 @@ use std::thread;
 
 use crate::{Plan, PodVerdict, Snapshot};
 
-use super::Solver;
 use super::demand::capacity_split;
-use super::demand::capacity_split::SplitPart;
 use super::phases::even_hosts::has_even_pods;
 use super::phases::fill_existing::fill_existing_only;
 use super::phases::finish::{Score, costs, finish, score};
 use super::phases::rehearsal::new_domains;
 use super::topology::KnownDomains;
+use super::{PlanInput, Solver};
 use strategy::Strategy;
 
 /// Maximum number of restarts of a plan after facts that it did not foresee.
@@ -41,26 +40,25 @@ struct StrategyResult {
 
 /// Returns the best solution, the first among equals: with the spot shares that workloads request, unless more pods have a
 /// place without them.
-pub(super) fn best(snapshot: &Snapshot) -> Plan {
-    let parts = capacity_split::split_parts(snapshot);
-    let plan = best_of(snapshot, &parts);
-    let (parts, plan) = with_other_bases(snapshot, parts, plan);
-    let Some(parts) = capacity_split::without_preferences(&parts, &plan) else { return plan };
-    let other = best_of(snapshot, &parts);
+pub(super) fn best(input: &PlanInput<'_>) -> Plan {
+    let (input, plan) = with_other_bases(input.clone(), best_of(input));
+    let Some(parts) = capacity_split::without_preferences(&input.parts, &plan) else { return plan };
+    let other = best_of(&input.with_parts(parts));
     if other.report.order.len() > plan.report.order.len() { other } else { plan }
 }
 
 /// Tries to assign the on-demand base to other pods of a workload where pods of the base find no place. Keeps the exchange if
 /// more pods have a place.
-fn with_other_bases(snapshot: &Snapshot, mut parts: Arc<[SplitPart]>, mut plan: Plan) -> (Arc<[SplitPart]>, Plan) {
+fn with_other_bases(mut input: PlanInput<'_>, mut plan: Plan) -> (PlanInput<'_>, Plan) {
     for attempt in 0..MOST_EXCHANGES {
-        let Some(exchanged) = capacity_split::exchanged(snapshot, &parts, &plan, attempt) else { break };
-        let other = best_of(snapshot, &exchanged);
+        let exchanged = capacity_split::exchanged(input.snapshot, &input.parts, &plan, attempt);
+        let Some(exchanged) = exchanged.map(|parts| input.with_parts(parts)) else { break };
+        let other = best_of(&exchanged);
         if places_more(&other, &plan) {
-            (parts, plan) = (exchanged, other);
+            (input, plan) = (exchanged, other);
         }
     }
-    (parts, plan)
+    (input, plan)
 }
 
 /// Reports whether a plan places all pods that another one places, and more.
@@ -69,8 +67,9 @@ fn places_more(plan: &Plan, other: &Plan) -> bool {
     placed.len() > other.report.order.len() && other.report.order.iter().all(|pod| placed.contains(pod))
 }
 
-fn best_of(snapshot: &Snapshot, parts: &Arc<[SplitPart]>) -> Plan {
-    let begun = match begin(snapshot, parts) {
+fn best_of(input: &PlanInput<'_>) -> Plan {
+    let snapshot = input.snapshot;
+    let begun = match begin(input) {
         StartState::Whole(plan) => return *plan,
         StartState::Begun(solver) => solver,
     };
@@ -79,17 +78,17 @@ fn best_of(snapshot: &Snapshot, parts: &Arc<[SplitPart]>) -> Plan {
     let (pods, shapes) = all.first().map_or((0, 0), |first| at_issue(snapshot, &first.plan));
     let more = strategy::more(pods, shapes);
     if !more.is_empty() {
-        all.extend(side_by_side(Solver::new(snapshot, parts, &KnownDomains::default()), more));
+        all.extend(side_by_side(Solver::new(input, &KnownDomains::default()), more));
     }
     if strategy::are_few(pods, shapes) && has_spread(snapshot) {
-        let solver = Solver::new(snapshot, parts, &KnownDomains::default());
+        let solver = Solver::new(input, &KnownDomains::default());
         all.extend(has_even_pods(&solver).then(|| solution(solver, strategy::EVEN)));
     }
     all.retain(|solution| solution.left.is_subset(&first));
     let best = all.into_iter().min_by_key(|solution| solution.score);
     match best {
         Some(best) if strategy::are_few(pods, shapes) && prefers_separate(snapshot) => {
-            premium::within_premium(snapshot, parts, best, &first).plan
+            premium::within_premium(input, best, &first).plan
         }
         best => best.map(|best| best.plan).unwrap_or_default(),
     }
@@ -112,15 +111,15 @@ enum StartState<'a> {
     Begun(Box<Solver<'a>>),
 }
 
-fn begin<'a>(snapshot: &'a Snapshot, parts: &Arc<[SplitPart]>) -> StartState<'a> {
+fn begin<'a>(input: &PlanInput<'a>) -> StartState<'a> {
     let nothing = KnownDomains::default();
-    let mut solver = Solver::new(snapshot, parts, &nothing);
+    let mut solver = Solver::new(input, &nothing);
     if fill_existing_only(&mut solver) {
         if new_domains(&mut solver) == nothing {
             return StartState::Whole(Box::new(finish(solver)));
         }
         // The rehearsal of this plan failed and discarded its counts.
-        solver = Solver::new(snapshot, parts, &nothing);
+        solver = Solver::new(input, &nothing);
     }
     StartState::Begun(Box::new(solver))
 }
@@ -166,7 +165,7 @@ fn solution(begun: Solver<'_>, strategy: Strategy) -> StrategyResult {
 /// have no place because of DaemonSet pods that earlier pods did not count, and to a plan that relies on a minimum of hosts in
 /// vain. From the second restart on, a plan relies on none, so that the last one is valid.
 fn solved(begun: Solver<'_>, strategy: Strategy) -> Solver<'_> {
-    let (snapshot, parts) = (begun.problem.snapshot, Arc::clone(&begun.problem.parts));
+    let input = begun.problem.input.clone();
     let separate = Arc::clone(&begun.progress.separate);
     let mut known = KnownDomains::default();
     let mut solver = begun;
@@ -179,7 +178,7 @@ fn solved(begun: Solver<'_>, strategy: Strategy) -> Solver<'_> {
             break;
         }
         known.all_pinned |= restarts > 0;
-        solver = Solver::new(snapshot, &parts, &known);
+        solver = Solver::new(&input, &known);
         solver.progress.strategy = strategy;
         solver.progress.separate = Arc::clone(&separate);
         solver.solve();

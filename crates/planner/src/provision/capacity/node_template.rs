@@ -78,9 +78,9 @@ pub(in crate::provision) struct NodeTemplates<'a> {
 
 impl<'a> NodeTemplates<'a> {
     /// Creates one node template per pool template, with the same number.
-    pub(in crate::provision) fn new(pool_templates: Vec<PoolTemplate<'a>>, topology: &mut Topology<'a>) -> Self {
+    pub(in crate::provision) fn new(pool_templates: Arc<[PoolTemplate<'a>]>, topology: &mut Topology<'a>) -> Self {
         let mut templates = Self {
-            pool_templates: pool_templates.into(),
+            pool_templates,
             list: Vec::new(),
             known: BTreeMap::new(),
             narrowed: BTreeMap::new(),

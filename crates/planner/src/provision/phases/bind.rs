@@ -11,7 +11,7 @@ use super::queue::keep_nominations;
 use crate::provision::demand::Demand;
 use crate::provision::demand::capacity_split::SplitPart;
 use crate::provision::topology::KnownDomains;
-use crate::provision::{Attempt, PodKind, PodPlacement, Solver};
+use crate::provision::{Attempt, PlanInput, PodKind, PodPlacement, Solver};
 use crate::{Node, Nomination, PlacementReason, Pod, Resources, Snapshot, Stage};
 
 /// Returns the pods that kube-scheduler would bind now, with their nodes, in its order: priority, then age.
@@ -29,7 +29,7 @@ pub(crate) fn bindings(snapshot: &Snapshot) -> Vec<Nomination> {
         snapshot.nodes.iter().filter(|node| node.stage == Stage::Initialized).map(|node| node.name.as_str()).collect();
     let present = as_seen_by_kube_scheduler(snapshot, &up);
     let parts: Arc<[SplitPart]> = vec![SplitPart::Free; snapshot.pods.len()].into();
-    let mut solver = Solver::new(&present, &parts, &KnownDomains::default());
+    let mut solver = Solver::new(&PlanInput::new(&present).with_parts(parts), &KnownDomains::default());
     rely_on_present_pods(&mut solver);
     keep_nominations(&mut solver, PodKind::Real);
     queue.retain(|pod| solver.outcome.verdicts[*pod].is_none());
@@ -73,7 +73,7 @@ fn free_share(solver: &Solver<'_>, node: usize, demand: &Demand<'_>) -> i64 {
     let Some(left) = solver.existing.left(node) else { return 0 };
     let own: &Node = solver.existing.list[node].node;
     let share = |name| {
-        let dimension = solver.problem.dimensions.of_resource(name)?;
+        let dimension = solver.problem.input.dimensions.of_resource(name)?;
         let free = left[dimension] - demand.requests[dimension];
         Some(free.saturating_mul(1000) / own.allocatable.get(name).max(1))
     };

@@ -83,7 +83,7 @@ pub(in crate::provision) fn separate_shapes(solver: &Solver<'_>) -> Vec<(usize, 
 }
 
 fn pending_shapes(solver: &Solver<'_>) -> BTreeSet<usize> {
-    let pending = solver.problem.snapshot.pods.iter().enumerate().filter(|(_, pod)| pod.nominated.is_none());
+    let pending = solver.problem.input.snapshot.pods.iter().enumerate().filter(|(_, pod)| pod.nominated.is_none());
     pending.map(|(pod, _)| solver.problem.demand_of[pod]).collect()
 }
 

@@ -52,7 +52,7 @@ fn offers(pool_template: &PoolTemplate<'_>) -> bool {
 /// Returns NodePools with available instance types that have fewer values of a label than `minValues` requires, independent of
 /// the pods. A policy that lowers `minValues` needs no other types.
 fn pools_short_of_values(solver: &Solver<'_>) -> Vec<String> {
-    if solver.problem.snapshot.policy.min_values != MinValuesPolicy::Strict {
+    if solver.problem.input.snapshot.policy.min_values != MinValuesPolicy::Strict {
         return Vec::new();
     }
     let is_short = |pool_template: &&PoolTemplate<'_>| {
@@ -181,7 +181,7 @@ pub(in crate::provision) fn trim_launches(solver: &mut Solver<'_>) {
 /// Returns the score of this solution.
 pub(in crate::provision) fn score(solver: &Solver<'_>) -> Score {
     let placed = solver.outcome.order.len();
-    (solver.problem.snapshot.pods.len() - placed, costs(solver).sum(), solver.new_nodes.list.len())
+    (solver.problem.input.snapshot.pods.len() - placed, costs(solver).sum(), solver.new_nodes.list.len())
 }
 
 /// Returns the cost of each launch.

@@ -75,7 +75,7 @@ fn least_domains(min_domains: &BTreeMap<GroupId, usize>, group: GroupId) -> usiz
 /// Returns pods without a place by their nominations.
 fn nominated_pods(solver: &Solver<'_>) -> PodsByHost {
     let mut pods = PodsByHost::new();
-    for (position, pod) in solver.problem.snapshot.pods.iter().enumerate() {
+    for (position, pod) in solver.problem.input.snapshot.pods.iter().enumerate() {
         let node = pod.nominated.as_deref().filter(|_| solver.outcome.verdicts[position].is_none());
         if let Some(node) = node.and_then(|name| solver.existing.named(name)) {
             let site = solver.existing.list[node].site;

@@ -93,7 +93,7 @@ pub(in crate::provision) fn fill_slots(
         for template in pinned {
             solver.progress.steps += 1;
             let least = solver.capacity.least_types(template, solver.problem.demands[attempt.shape].load());
-            let first = &solver.problem.snapshot.pods[pods[0]];
+            let first = &solver.problem.input.snapshot.pods[pods[0]];
             let joiner = JoinSearch { solver, attempt, template, first, left: pods.len(), separate: Some(0), least };
             if let Some(joined) = joiner.join(&solver.new_nodes.list[position]) {
                 let count = joined.pods;
@@ -115,7 +115,7 @@ fn find_joinable(
     let least = solver.capacity.least_types(target.template, solver.problem.demands[attempt.shape].load());
     let mut claims = std::mem::take(&mut solver.new_nodes);
     let mut steps = 0;
-    let first = &solver.problem.snapshot.pods[pods[0]];
+    let first = &solver.problem.input.snapshot.pods[pods[0]];
     let joiner = JoinSearch { solver, attempt, template: target.template, first, left: pods.len(), separate, least };
     let found = claims.find(attempt, target, |_, claim| {
         steps += 1;
@@ -138,7 +138,7 @@ fn apply(solver: &mut Solver<'_>, attempt: Attempt, position: usize, joined: Joi
     claim.held = joined.held;
     claim.ports.extend(demand.shape.ports.iter().cloned());
     for pod in pods {
-        attach(&mut claim.attached, demand, &solver.problem.snapshot.pods[*pod]);
+        attach(&mut claim.attached, demand, &solver.problem.input.snapshot.pods[*pod]);
     }
     if claim.template != joined.template {
         claim.template = joined.template;

@@ -48,7 +48,7 @@ pub(in crate::provision) fn open_node(
     let position = open_launch(solver, &option, entry, attempt.shape, &load);
     let demand = &solver.problem.demands[attempt.shape];
     let claim = &mut solver.new_nodes.list[position];
-    pods[..now].iter().for_each(|pod| attach(&mut claim.attached, demand, &solver.problem.snapshot.pods[*pod]));
+    pods[..now].iter().for_each(|pod| attach(&mut claim.attached, demand, &solver.problem.input.snapshot.pods[*pod]));
     solver.new_nodes.use_slots(position, attempt.shape, now);
     Some((position, now))
 }
@@ -108,7 +108,7 @@ fn load_of(
     let daemons = daemon_counts(solver, option.template);
     let demand = &solver.problem.demands[attempt.shape];
     let level = &demand.levels[attempt.level];
-    let left = if demand.share_attachments(solver.problem.snapshot, pods) { 1 } else { pods.len() };
+    let left = if demand.share_attachments(solver.problem.input.snapshot, pods) { 1 } else { pods.len() };
     let free = solver.topology.host_slots_beside(&level.rules, None, &daemons);
     let cap = free.min(left.div_ceil(solver.topology.breadth(&level.rules)));
     let cap = if demand.shape.ports.is_empty() { cap.max(1) } else { 1 };

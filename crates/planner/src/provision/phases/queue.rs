@@ -28,7 +28,7 @@ pub(in crate::provision) fn take_up(solver: &mut Solver<'_>, kind: PodKind) {
 /// with the older oldest pod, but a workload's on-demand base before equal pods. Shapes that depend on the launches of others
 /// come last.
 fn queue(solver: &Solver<'_>, kind: PodKind) -> Vec<PodRun> {
-    let pods = &solver.problem.snapshot.pods;
+    let pods = &solver.problem.input.snapshot.pods;
     let mut runs: Vec<PodRun> =
         (0..solver.problem.demands.len()).map(|shape| PodRun { shape, pods: Vec::new() }).collect();
     let waiting = |pod: &usize| solver.outcome.verdicts[*pod].is_none() && PodKind::from_pod(&pods[*pod]) == kind;
@@ -39,7 +39,7 @@ fn queue(solver: &Solver<'_>, kind: PodKind) -> Vec<PodRun> {
         run.pods.sort_by_key(|pod| age(*pod));
     }
     // Pods of an on-demand base cannot use spot instead of the capacity that equal pods would take.
-    let may_use_spot = |pod: usize| solver.problem.parts[pod] != SplitPart::Base;
+    let may_use_spot = |pod: usize| solver.problem.input.parts[pod] != SplitPart::Base;
     let first = |run: &PodRun| run.pods.first().map(|pod| (may_use_spot(*pod), age(*pod)));
     runs.sort_by_cached_key(|run| (queue_key(solver, run), first(run)));
     runs
@@ -67,20 +67,22 @@ fn hosts_needed(solver: &Solver<'_>, shape: usize, pods: usize) -> Reverse<usize
 }
 
 pub(in crate::provision) fn keep_nominations(solver: &mut Solver<'_>, kind: PodKind) {
-    if solver.problem.snapshot.pods.iter().all(|pod| pod.nominated.is_none()) {
+    if solver.problem.input.snapshot.pods.iter().all(|pod| pod.nominated.is_none()) {
         return;
     }
     let mut nominated: Vec<(usize, usize)> = queue(solver, kind)
         .into_iter()
         .flat_map(|run| run.pods)
-        .filter_map(|pod| Some((pod, solver.existing.named(solver.problem.snapshot.pods[pod].nominated.as_deref()?)?)))
+        .filter_map(|pod| {
+            Some((pod, solver.existing.named(solver.problem.input.snapshot.pods[pod].nominated.as_deref()?)?))
+        })
         .collect();
     // Of simultaneous nominations, those of pods with topology rules come first: other pods count for them, but not the
     // reverse.
     let lax = |pod: usize| {
         solver.problem.demands[solver.problem.demand_of[pod]].levels.iter().any(|level| level.rules.is_empty())
     };
-    nominated.sort_by_key(|(pod, _)| (solver.problem.snapshot.pods[*pod].nominated_after, lax(*pod)));
+    nominated.sort_by_key(|(pod, _)| (solver.problem.input.snapshot.pods[*pod].nominated_after, lax(*pod)));
     // One nomination may satisfy what another requires: none is dropped before all others are kept.
     let mut before = usize::MAX;
     while nominated.len() < before {

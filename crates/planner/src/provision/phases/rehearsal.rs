@@ -58,7 +58,7 @@ fn relies(solver: &Solver<'_>) -> bool {
 /// Binds pods in any order that their rules allow, pods of CapacityBuffers last, and records this order; reports whether all
 /// are bound.
 fn bind_in_turns(solver: &mut Solver<'_>, order: Vec<usize>, launches: &[(TemplateId, Domain)]) -> bool {
-    let is_buffer = |pod: &usize| solver.problem.snapshot.pods[*pod].buffer.is_some();
+    let is_buffer = |pod: &usize| solver.problem.input.snapshot.pods[*pod].buffer.is_some();
     let (buffers, real): (Vec<usize>, Vec<usize>) = order.into_iter().partition(is_buffer);
     let mut bound = Vec::new();
     for pods in [real, buffers] {
@@ -143,7 +143,7 @@ pub(in crate::provision) fn new_domains(solver: &mut Solver<'_>) -> KnownDomains
     templates.dedup();
     let (known, sets) = (&solver.capacity.templates, &solver.problem.requirement_sets);
     let domains = templates.into_iter().flat_map(|it| new_domains_of(&solver.topology, it, known, sets)).collect();
-    let complete = solver.outcome.order.len() == solver.problem.snapshot.pods.len();
+    let complete = solver.outcome.order.len() == solver.problem.input.snapshot.pods.len();
     let (relies, pinned) = (relies(solver), missed_minimums(solver));
     let holds = pinned.is_empty() && rehearse(solver);
     KnownDomains {

@@ -92,7 +92,7 @@ fn variants(solver: &mut Solver<'_>, template: TemplateId, key: KeyId) -> Vec<(u
 /// Returns an empty launch of a template, if the limits allow one.
 fn replica(solver: &mut Solver<'_>, template: TemplateId) -> Option<NewNode> {
     let template = unsurprising(solver, template);
-    let nothing: Amounts = solver.problem.dimensions.amounts(&crate::Resources::default());
+    let nothing: Amounts = solver.problem.input.dimensions.amounts(&crate::Resources::default());
     let load = Load { used: &nothing, ..Load::default() };
     let entry = solver.capacity.first_holding(template, 0, load)?;
     let lowered = solver.capacity.fewer_values(template, load);

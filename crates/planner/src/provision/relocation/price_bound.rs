@@ -15,7 +15,7 @@ pub(in crate::provision) fn cheapest_node(solver: &mut Solver<'_>, pods: &[usize
     for pod in pods {
         *shapes.entry(solver.problem.demand_of[*pod]).or_default() += 1;
     }
-    let mut used = solver.problem.dimensions.amounts(&Resources::default());
+    let mut used = solver.problem.input.dimensions.amounts(&Resources::default());
     shapes.iter().for_each(|(shape, count)| add(&mut used, &solver.problem.demands[*shape].requests, *count));
     let mut best: Option<i64> = None;
     for base in solver.capacity.templates.growing() {

@@ -341,7 +341,7 @@ impl Relocator<'_> {
         let solver = &self.solver;
         let (mut here, mut to_come) = (Vec::new(), Vec::new());
         for pod in solver.outcome.order.iter().filter(|pod| !has_volumes_or_ports(solver.problem.demand(**pod))) {
-            let (place, object) = (solver.place_of(*pod), &solver.problem.snapshot.pods[*pod]);
+            let (place, object) = (solver.place_of(*pod), &solver.problem.input.snapshot.pods[*pod]);
             match place {
                 Some(PodPlacement::Existing(node)) if self.scheduler.is_open(node) => here.push((*pod, place)),
                 Some(PodPlacement::Existing(_)) if object.leaving_node.is_none() && object.buffer.is_none() => {

@@ -12,12 +12,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{SplitPart, StrategyResult, side_by_side};
-use crate::provision::Solver;
+use super::{StrategyResult, side_by_side};
 use crate::provision::fleet::total_requests;
 use crate::provision::phases::even_hosts::separate_shapes;
 use crate::provision::select_best::strategy;
 use crate::provision::topology::{GroupId, KnownDomains};
+use crate::provision::{PlanInput, Solver};
 use crate::{MicroDollars, PodVerdict, Preference, PreferenceDecision, PreferencePremium, Snapshot};
 
 /// Maximum number of workloads that are decided one by one; those with the lowest cost beyond it are decided together.
@@ -35,21 +35,16 @@ struct Workload {
 
 /// Inputs of the solutions that are compared.
 struct Comparison<'a> {
-    snapshot: &'a Snapshot,
-    parts: &'a Arc<[SplitPart]>,
+    input: &'a PlanInput<'a>,
     /// Pods that may be without a place.
     left: &'a BTreeSet<usize>,
 }
 
 /// Returns the solution that honours preferences within their premium, with a decision for each workload. `best` honours all
 /// of them. Pods that are not `left` need a place.
-pub(super) fn within_premium(
-    snapshot: &Snapshot,
-    parts: &Arc<[SplitPart]>,
-    best: StrategyResult,
-    left: &BTreeSet<usize>,
-) -> StrategyResult {
-    let comparison = Comparison { snapshot, parts, left };
+pub(super) fn within_premium(input: &PlanInput<'_>, best: StrategyResult, left: &BTreeSet<usize>) -> StrategyResult {
+    let snapshot = input.snapshot;
+    let comparison = Comparison { input, left };
     let workloads = if is_unlimited(snapshot) { Vec::new() } else { comparison.workloads() };
     if workloads.is_empty() {
         return best;
@@ -72,7 +67,7 @@ impl<'a> Comparison<'a> {
     /// Returns the cheapest solution in which these shapes keep separate hosts; `None` if each leaves further pods without a
     /// place.
     fn solve(&self, separate: &BTreeSet<usize>) -> Option<StrategyResult> {
-        let mut begun = Solver::new(self.snapshot, self.parts, &KnownDomains::default());
+        let mut begun = Solver::new(self.input, &KnownDomains::default());
         begun.progress.separate = Arc::new(separate.clone());
         let solutions = side_by_side(begun, &strategy::SHARED).into_iter();
         solutions.filter(|solution| solution.left.is_subset(self.left)).min_by_key(|solution| solution.score)
@@ -80,11 +75,11 @@ impl<'a> Comparison<'a> {
 
     /// Returns the workloads whose pods prefer separate hosts: the pods that avoid the same pods.
     fn workloads(&self) -> Vec<Workload> {
-        let solver = Solver::new(self.snapshot, self.parts, &KnownDomains::default());
+        let solver = Solver::new(self.input, &KnownDomains::default());
         let mut workloads: BTreeMap<GroupId, Workload> = BTreeMap::new();
         let groups: BTreeMap<usize, GroupId> = separate_shapes(&solver).into_iter().collect();
         for (pod, shape) in solver.problem.demand_of.iter().enumerate() {
-            let is_pending = self.snapshot.pods[pod].nominated.is_none();
+            let is_pending = self.input.snapshot.pods[pod].nominated.is_none();
             if let Some(group) = groups.get(shape).filter(|_| is_pending) {
                 let workload = workloads.entry(*group).or_default();
                 workload.shapes.insert(*shape);
@@ -111,7 +106,7 @@ impl<'a> Comparison<'a> {
                     continue;
                 }
                 if !shares_hosts(&chosen, candidate) {
-                    *decided = Some(decision(self.snapshot, candidate, Some(0), self.limit(&chosen, candidate)));
+                    *decided = Some(decision(self.input.snapshot, candidate, Some(0), self.limit(&chosen, candidate)));
                     continue;
                 }
                 let all: BTreeSet<usize> = separate.union(&candidate.shapes).copied().collect();
@@ -119,7 +114,7 @@ impl<'a> Comparison<'a> {
                 let costs = other.iter().chain((all == everything).then_some(best)).map(|it| it.score);
                 let least = costs.filter(|score| score.0 <= chosen.score.0).map(|score| score.1).min();
                 let premium = least.map(|cost| (cost - chosen.score.1).max(0));
-                let next = decision(self.snapshot, candidate, premium, self.limit(&chosen, candidate));
+                let next = decision(self.input.snapshot, candidate, premium, self.limit(&chosen, candidate));
                 if next.is_honoured {
                     separate = all;
                     chosen = other.filter(|other| Some(other.score.1) == least).unwrap_or_else(|| best.clone());
@@ -153,7 +148,7 @@ impl<'a> Comparison<'a> {
             PreferencePremium::Percent(percent) => i128::from(percent),
             PreferencePremium::Unlimited => return None,
         };
-        let shapes = workload.pods.iter().map(|pod| &self.snapshot.shapes[self.snapshot.pods[*pod].shape]);
+        let shapes = workload.pods.iter().map(|pod| &self.input.snapshot.shapes[self.input.snapshot.pods[*pod].shape]);
         let (mut own, mut all) = (0_i128, 0_i128);
         for shape in shapes {
             let apart: i128 = shape.prefers_apart.iter().map(|it| i128::from(it.weight)).sum();
@@ -166,11 +161,11 @@ impl<'a> Comparison<'a> {
 
     /// Returns the premium of the NodePools that launch a workload's hosts, the lowest of several.
     fn premium(&self, shared: &StrategyResult, workload: &Workload) -> PreferencePremium {
-        let usual = self.snapshot.policy.preference_premium;
+        let usual = self.input.snapshot.policy.preference_premium;
         let launches: BTreeSet<usize> = launches_of(shared, workload).map(|(_, launch)| launch).collect();
         let pool = |launch: &usize| {
             let name = &shared.plan.launches[*launch].pool;
-            let pool = self.snapshot.pools.iter().find(|pool| pool.name == *name);
+            let pool = self.input.snapshot.pools.iter().find(|pool| pool.name == *name);
             pool.and_then(|pool| pool.preference_premium).unwrap_or(usual)
         };
         launches.iter().map(pool).min().unwrap_or(usual)
@@ -179,7 +174,7 @@ impl<'a> Comparison<'a> {
     /// Returns a workload's part of the cost of its launches, by requests.
     fn cost(&self, shared: &StrategyResult, workload: &Workload) -> i128 {
         let requests = |pod: usize| {
-            let shape = &self.snapshot.shapes[self.snapshot.pods[pod].shape];
+            let shape = &self.input.snapshot.shapes[self.input.snapshot.pods[pod].shape];
             i128::from(total_requests(shape, 1)).max(1)
         };
         let mut own: BTreeMap<usize, i128> = BTreeMap::new();
