@@ -8,7 +8,7 @@ use api::label;
 use http::Method;
 use kube::Client;
 use serde_json::{Value, json};
-use testbed::controlplane::{CONTROLLER, ControlPlane, Options};
+use testbed::controlplane::{Account, CONTROLLER, ControlPlane, Options};
 use testbed::eventually;
 
 use super::node_usage::{JSON, MERGE, message, send};
@@ -95,7 +95,7 @@ impl Server {
     async fn start(name: &'static str) -> Result<Self> {
         let control_plane = ControlPlane::start(Options::api_server(name)).await?;
         control_plane.apply_crds().await?;
-        control_plane.apply_rights().await?;
+        control_plane.apply_rights(Account::Controller).await?;
         let admin = control_plane.admin().await?;
         let controller = control_plane.client_for(CONTROLLER, "system:serviceaccounts").await?;
         let kubelet = control_plane.client_for("system:node:a", "system:nodes").await?;

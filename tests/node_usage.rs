@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use http::{Method, Request, header};
 use kube::Client;
 use serde_json::{Value, json};
-use testbed::controlplane::{ControlPlane, Options};
+use testbed::controlplane::{Account, ControlPlane, Options};
 use testbed::eventually;
 
 const NODE: &str = "ip-10-0-0-1";
@@ -71,7 +71,7 @@ pub(super) fn message(answer: &Value) -> &str {
 async fn cluster() -> Result<(ControlPlane, Client, Client)> {
     let control_plane = ControlPlane::start(Options::api_server("node-usage")).await?;
     control_plane.apply_crds().await?;
-    control_plane.apply_rights().await?;
+    control_plane.apply_rights(Account::Controller).await?;
     let admin = control_plane.admin().await?;
     let node = control_plane.client_for(&format!("system:node:{NODE}"), "system:nodes").await?;
     // The server's caches update with a delay: the role is active once the node can write, the policy once it rejects a

@@ -14,51 +14,33 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams};
 use serde_json::{Value, json};
-use testbed::controller::{self, Aws, Ports};
-use testbed::ec2wire::Ec2Wire;
-use testbed::environment::{CLUSTER, Environment, REGION, SERVICE_CIDR, Setup};
+use testbed::controlplane::Account;
+use testbed::environment::{CLUSTER, Environment, Setup};
 use testbed::machines::find_program;
-use testbed::process::Process;
+use testbed::observing_controller::ObservingController;
 use testbed::{eventually, karpenter};
 use tokio::process::Command;
 
 const LIMIT: Duration = Duration::from_secs(120);
-const STOP: Duration = Duration::from_secs(20);
-/// Calls that change AWS.
-const CHANGES: [&str; 6] =
-    ["CreateFleet", "RunInstances", "TerminateInstances", "CreateTags", "CreateLaunchTemplate", "DeleteLaunchTemplate"];
-/// Resources that the observer may write.
-const OWN: [&str; 2] = ["configmaps", "leases"];
 
-/// Kerf's controller with `OBSERVE`, with its own connection to EC2.
+/// The observing controller, with reads of what it records.
 struct Observer {
-    process: Process,
-    wire: Ec2Wire,
-    ports: Ports,
+    controller: ObservingController,
     admin: PathBuf,
 }
 
 impl Observer {
     async fn start(environment: &Environment) -> Result<Self> {
-        let folder = environment.folder();
-        let wire = Ec2Wire::start(environment.ec2.clone(), Some(&folder.join("observer-wire.log"))).await?;
-        let (ports, url) = (Ports::choose()?, wire.url());
-        let aws = Aws { endpoint: &url, region: REGION, cluster: CLUSTER, service_cidr: SERVICE_CIDR };
-        let mut command = controller::command(&environment.control_plane, aws, ports)?;
-        command.env("OBSERVE", "true").env("LOG_LEVEL", "debug");
-        let process = Process::spawn("observer", command, &folder.join("observer.log"))?;
-        let admin = environment.control_plane.admin_kubeconfig();
-        let observer = Self { process, wire, ports, admin };
-        eventually("the observer to be ready", LIMIT, async || {
-            controller::get(&format!("127.0.0.1:{}", ports.probes), "/readyz").await.map(Some)
-        })
-        .await?;
-        Ok(observer)
+        let controller = ObservingController::start(environment).await?;
+        Ok(Self { controller, admin: environment.control_plane.admin_kubeconfig() })
     }
 
+    /// Returns the output of `kerf` for the namespace of the observer.
     async fn kerf(&self, words: &[&str]) -> Result<String> {
         let program = find_program("kerf", "KERF_CLI", "cargo build --workspace")?;
-        let output = Command::new(program).args(words).env("KUBECONFIG", &self.admin).output().await?;
+        let mut command = Command::new(program);
+        command.args(words).args(["-n", Account::Observer.namespace()]).env("KUBECONFIG", &self.admin);
+        let output = command.output().await?;
         match output.status.success() {
             true => Ok(String::from_utf8(output.stdout)?),
             false => bail!("{}", String::from_utf8_lossy(&output.stderr)),
@@ -79,7 +61,7 @@ impl Observer {
     /// Waits until the computed fleet has nodes.
     async fn computes_a_fleet(&self) -> Result<()> {
         eventually("the cost of a new fleet", LIMIT, async || {
-            let metrics = controller::get(&format!("127.0.0.1:{}", self.ports.metrics), "/metrics").await?;
+            let metrics = self.controller.metrics().await?;
             let line = metrics.lines().find(|line| line.starts_with("kerf_observed_new_fleet_dollars_per_hour"));
             let cost: f64 = line.and_then(|line| line.rsplit_once(' ')).context("no metric")?.1.parse()?;
             Ok((cost > 0.0).then_some(()))
@@ -116,7 +98,6 @@ where
 
 /// Runs Karpenter without pods until its NodePool is ready.
 async fn prepare(environment: &mut Environment) -> Result<()> {
-    environment.control_plane.apply_observer_rights().await?;
     environment.apply("getting-started/aws-node.yaml").await?;
     environment.apply_value(karpenter::node_class(CLUSTER)).await?;
     environment.apply_value(pool()).await?;
@@ -156,21 +137,6 @@ async fn fleet(environment: &Environment) -> Result<BTreeMap<String, String>> {
     Ok(claims.chain(nodes).collect())
 }
 
-/// Asserts that the observer changed only its own objects, and nothing in AWS.
-fn changed_nothing(environment: &Environment, observer: &Observer) -> Result<()> {
-    let requests = environment.control_plane.controller_requests()?;
-    ensure!(requests.iter().any(|request| request.verb == "watch" && request.resource == "pods"), "no watch of pods");
-    let reads = |verb: &str| ["get", "list", "watch"].contains(&verb);
-    let wrong = requests
-        .iter()
-        .find(|request| request.forbidden || (!reads(&request.verb) && !OWN.contains(&request.resource.as_str())));
-    ensure!(wrong.is_none(), "{wrong:?}");
-    ensure!(!observer.wire.exchanges("DescribeInstanceTypes").is_empty(), "the observer asked EC2 nothing");
-    let changes: Vec<&str> = CHANGES.into_iter().filter(|action| !observer.wire.exchanges(action).is_empty()).collect();
-    ensure!(changes.is_empty(), "{changes:?}");
-    Ok(())
-}
-
 async fn observe(environment: &mut Environment) -> Result<()> {
     environment.set_karpenter(Some(karpenter::program().await?));
     prepare(environment).await?;
@@ -199,7 +165,7 @@ async fn observe(environment: &mut Environment) -> Result<()> {
     ensure!(disrupted.nodes.count == 1 && disrupted.saving_per_hour.is_some_and(|saving| saving > 0), "{disrupted:?}");
     ensure!(fleet(environment).await? == before, "a node or NodeClaim has changed");
 
-    ensure!(observer.process.stop(STOP).await?.success(), "the observer did not end well");
+    observer.controller.stop().await?;
     let compared: Summary = serde_json::from_str(&observer.kerf(&["compare", "-o", "json", "--every", "1d"]).await?)?;
     let figures = compared.new_fleet.context("no comparison")?;
     ensure!(figures.cost > 0 && figures.actual_cost > 0 && figures.node_seconds > 0, "{figures:?}");
@@ -210,7 +176,7 @@ async fn observe(environment: &mut Environment) -> Result<()> {
     );
     let text = observer.kerf(&["compare"]).await?;
     ensure!(text.contains("NEW FLEET") && text.contains("Empty: 1 command for 1 node"), "{text}");
-    changed_nothing(environment, &observer)
+    observer.controller.changed_nothing(environment)
 }
 
 #[test]

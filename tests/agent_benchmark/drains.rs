@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use testbed::controlplane::{ControlPlane, Options};
+use testbed::controlplane::{Account, ControlPlane, Options};
 use testbed::eventually;
 use testbed::measure::Measure;
 use testbed::process::usage::{mebibytes, resident};
@@ -88,7 +88,7 @@ async fn under_a_budget(program: &Program) -> Result<Held> {
     println!("==> {}: {BUDGETED} pods under a budget", program.kind.name());
     let control_plane = Arc::new(ControlPlane::start(Options::full("budget")).await?);
     control_plane.apply_crds().await?;
-    control_plane.apply_rights().await?;
+    control_plane.apply_rights(Account::Controller).await?;
     let client = control_plane.admin().await?;
     let subject = Subject::start(&control_plane, program, BUDGETED).await?;
     let pod_set = PodSet::budgeted(&client, subject.node(), BUDGETED).await?;

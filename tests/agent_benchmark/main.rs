@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use go_programs::go_program;
-use testbed::controlplane::{ControlPlane, Options};
+use testbed::controlplane::{Account, ControlPlane, Options};
 use testbed::machines::find_program;
 use testbed::measure::{self, Measure};
 
@@ -28,7 +28,7 @@ const MACHINES: usize = 10;
 async fn main() -> Result<()> {
     let control_plane = Arc::new(ControlPlane::start(Options::api_server("numbers")).await?);
     control_plane.apply_crds().await?;
-    control_plane.apply_rights().await?;
+    control_plane.apply_rights(Account::Controller).await?;
     let agent = Program { kind: Kind::Agent, path: find_program("kerf-agent", "KERF_AGENT", "make agent")? };
     let peer = tokio::task::spawn_blocking(|| go_program("peers/nth")).await??.join("cmd");
     let peer = Program { kind: Kind::TerminationHandler, path: peer };

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
+use testbed::controlplane::Account;
 use testbed::helm::{Helm, Version};
 
 fn render(version: Version, arguments: &[&str]) -> Result<Vec<DynamicObject>> {
@@ -129,16 +130,15 @@ fn chart_grants_an_observer_no_change() -> Result<()> {
 /// Control planes of tests and demo read the chart's RBAC from a file, so that they need no Helm.
 #[test]
 fn rights_of_control_planes_match_rbac_of_the_chart() -> Result<()> {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testbed/controlplane/rights.json");
-    let rendered = testbed::controlplane::render_rights()?;
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&path, &rendered)?;
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testbed/controlplane");
+    for account in Account::ALL {
+        let (path, rendered) = (folder.join(account.file()), account.render()?);
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(&path, &rendered)?;
+        }
+        let found = std::fs::read_to_string(&path)?;
+        ensure!(found == rendered, "{} is stale: run `make bless` and review the difference", path.display());
     }
-    let found = std::fs::read_to_string(&path)?;
-    ensure!(
-        found == rendered,
-        "tests/testbed/controlplane/rights.json is stale: run `make bless` and review the difference"
-    );
     Ok(())
 }
 

@@ -7,6 +7,7 @@ mod end;
 mod interruption;
 mod pods;
 mod provisioning;
+mod questions;
 mod real;
 mod second_wave;
 mod shortage;
@@ -16,12 +17,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::cluster::Cluster;
 use crate::reporter::Reporter;
 use testbed::environment::{Environment, Setup};
 use testbed::observer::Observer;
+use testbed::observing_controller::ObservingController;
 
 /// Longest wait for one check. The limit is far above any normal duration, because a busy machine is no failure.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -38,6 +40,8 @@ pub struct Demo {
     pub observer: Observer,
     /// Components of a real machine, which are built while the demo runs.
     pub real: real::Building,
+    /// Controller that only observes, once it is started.
+    pub observing: Option<ObservingController>,
 }
 
 /// Runs the demo once, or keeps the cluster running with `keep`.
@@ -55,7 +59,7 @@ pub async fn run(keep: bool) -> ExitCode {
     }
     let cluster = Cluster(environment.client.clone());
     let observer = Observer::start(&environment.client);
-    let mut demo = Demo { reporter: Reporter::new(), environment, cluster, observer, real };
+    let mut demo = Demo { reporter: Reporter::new(), environment, cluster, observer, real, observing: None };
     let mut result = tokio::select! {
         result = run_sections(&mut demo, keep) => result,
         signal = stopped() => Err(anyhow::anyhow!("stopped by {signal}")),
@@ -63,8 +67,8 @@ pub async fn run(keep: bool) -> ExitCode {
     if keep && result.is_ok() {
         result = keep_running(&demo).await;
     }
-    let Demo { reporter, environment, cluster, observer, .. } = demo;
-    drop((cluster, observer));
+    let Demo { reporter, environment, cluster, observer, observing, .. } = demo;
+    drop((cluster, observer, observing));
     if result.is_err() {
         environment.keep_logs();
     }
@@ -77,6 +81,7 @@ pub async fn run(keep: bool) -> ExitCode {
 async fn run_sections(demo: &mut Demo, keep: bool) -> Result<()> {
     provisioning::run(demo).await?;
     second_wave::run(demo).await?;
+    observe(demo).await?;
     if keep {
         return starts::run(demo).await;
     }
@@ -85,10 +90,30 @@ async fn run_sections(demo: &mut Demo, keep: bool) -> Result<()> {
     shortage::run(demo).await?;
     consolidation::run(demo).await?;
     drift::run(demo).await?;
+    questions::run(demo).await?;
+    stop_observing(demo).await?;
     real::run(demo).await?;
     pods::run(demo).await?;
     starts::run(demo).await?;
     end::run(demo).await
+}
+
+/// Starts a second controller, which only observes.
+async fn observe(demo: &mut Demo) -> Result<()> {
+    let started = ObservingController::start(&demo.environment);
+    demo.observing = Some(demo.reporter.line("a second controller starts, which only observes", started).await?);
+    Ok(())
+}
+
+/// Stops the second controller, and checks that it changed nothing.
+async fn stop_observing(demo: &mut Demo) -> Result<()> {
+    let Demo { reporter, environment, observing, .. } = demo;
+    let stopped = async {
+        let mut observing = observing.take().context("it was not started")?;
+        observing.stop().await?;
+        observing.changed_nothing(environment)
+    };
+    reporter.line("the observing controller stops, and has changed nothing but its own records", stopped).await
 }
 
 /// Keeps everything running until SIGINT or SIGTERM.

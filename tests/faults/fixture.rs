@@ -15,7 +15,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
-use testbed::controlplane::AuditedRequest;
+use testbed::controlplane::{Account, AuditedRequest};
 use testbed::environment::{CLUSTER, Environment};
 use testbed::eventually;
 use tokio::runtime::Runtime;
@@ -166,7 +166,7 @@ impl Fixture {
 
     /// Asserts that RBAC and admission policies of the chart permitted every request of the controller.
     fn was_forbidden_nothing(&self) -> Result<()> {
-        let asked = self.environment.control_plane.controller_requests()?;
+        let asked = self.environment.control_plane.requests_of(Account::Controller)?;
         // An admission policy rejects a write that RBAC allows.
         let rejected = |asked: &&AuditedRequest| asked.forbidden || asked.verb == "patch" && asked.code == 403;
         let forbidden: Vec<_> = asked.iter().filter(rejected).collect();

@@ -14,7 +14,7 @@ use kube::api::{Api, DeleteParams, ListParams};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-use testbed::controlplane::AuditedRequest;
+use testbed::controlplane::{Account, AuditedRequest};
 use testbed::eventually;
 
 use super::fixture::{Fixture, LIMIT, run};
@@ -99,7 +99,7 @@ fn controller_uses_every_right_of_the_chart() {
         fixture.api::<NodePool>().delete(POOL, &DeleteParams::default()).await?;
         let granted = granted(fixture).await?;
         eventually("every right to be used", LIMIT, async || {
-            let asked = fixture.environment.control_plane.controller_requests()?;
+            let asked = fixture.environment.control_plane.requests_of(Account::Controller)?;
             let used = |right: &&Right| asked.iter().any(|asked| right.is_used_by(asked));
             let idle: Vec<&Right> = granted.iter().filter(|right| !used(right)).collect();
             ensure!(idle.is_empty(), "unused rights: {idle:?}");

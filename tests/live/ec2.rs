@@ -8,7 +8,7 @@ use cloud::fake::FakeCloud;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use testbed::controller::{self, Aws, Ports};
-use testbed::controlplane::ControlPlane;
+use testbed::controlplane::{Account, ControlPlane};
 use testbed::ec2wire::Ec2Wire;
 use testbed::environment::SERVICE_CIDR;
 use testbed::karpenter;
@@ -52,7 +52,7 @@ impl Ec2 {
 /// Furnishes the side of Kerf.
 pub async fn furnish_kerf(control_plane: &ControlPlane, catalogue: &Catalogue) -> Result<Subject> {
     let ec2 = Ec2::start(control_plane, catalogue).await?;
-    control_plane.apply_rights().await?;
+    control_plane.apply_rights(Account::Controller).await?;
     ec2.subject(|aws, ports| controller::command(control_plane, aws, ports))
 }
 

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::controlplane::ControlPlane;
+use crate::controlplane::{Account, ControlPlane};
 use crate::machines::find_program;
 
 /// Ports of one controller, which remain the same after a restart.
@@ -69,7 +69,7 @@ pub fn command(control_plane: &ControlPlane, aws: Aws<'_>, ports: Ports) -> Resu
     let program = find_program("kerf-controller", "KERF_CONTROLLER", "cargo build --workspace")?;
     let mut command = Command::new(program);
     command
-        .env("KUBECONFIG", control_plane.controller_kubeconfig())
+        .env("KUBECONFIG", control_plane.kubeconfig_of(Account::Controller))
         .env("CLUSTER_NAME", aws.cluster)
         .env("CLUSTER_ENDPOINT", control_plane.url())
         .env("CLUSTER_CIDR", aws.service_cidr)

@@ -32,7 +32,7 @@ use flags::Layout;
 use ports::Ports;
 
 pub use audit_log::{AuditedRequest, PodRemoval};
-pub use chart::render_rights;
+pub use chart::Account;
 
 /// Time limit of each step of the start; generous, because other builds may use the machine.
 const START: Duration = Duration::from_secs(120);
@@ -41,7 +41,7 @@ const START: Duration = Duration::from_secs(120);
 const GRACE: Duration = Duration::from_secs(30);
 
 /// User name of the controller, for the chart's release `karpenter` in kube-system.
-pub const CONTROLLER: &str = "system:serviceaccount:kube-system:karpenter";
+pub const CONTROLLER: &str = Account::Controller.user();
 
 /// Addresses of Services.
 pub const SERVICE_CIDR: &str = "10.96.0.0/16";
@@ -188,12 +188,12 @@ impl ControlPlane {
         audit_log::removals(&self.layout().file(flags::AUDIT_LOG))
     }
 
-    /// Returns every request of [`CONTROLLER`] so far, including rejected ones, from the API server's audit log.
+    /// Returns every request of an account so far, including rejected ones, from the API server's audit log.
     ///
     /// # Errors
     /// Returns an error if the audit log cannot be read.
-    pub fn controller_requests(&self) -> Result<Vec<AuditedRequest>> {
-        audit_log::requests_of(&self.layout().file(flags::AUDIT_LOG), CONTROLLER)
+    pub fn requests_of(&self, account: Account) -> Result<Vec<AuditedRequest>> {
+        audit_log::requests_of(&self.layout().file(flags::AUDIT_LOG), account.user())
     }
 
     /// Returns the process ids of the running components, in the order of starting.
@@ -222,10 +222,13 @@ impl ControlPlane {
         self.layout().kubeconfig("admin")
     }
 
-    /// Returns the kubeconfig file of the controller, which has the chart's permissions after [`ControlPlane::apply_rights`].
+    /// Returns the kubeconfig file of an account, which has the chart's permissions after [`ControlPlane::apply_rights`].
     #[must_use]
-    pub fn controller_kubeconfig(&self) -> PathBuf {
-        self.layout().kubeconfig("controller")
+    pub fn kubeconfig_of(&self, account: Account) -> PathBuf {
+        self.layout().kubeconfig(match account {
+            Account::Controller => "controller",
+            Account::Observer => "observer",
+        })
     }
 
     /// Returns a client for any user in one group. The client returns every response unchanged: kube's own retry of 429, 503
@@ -261,20 +264,12 @@ impl ControlPlane {
         crds::apply(&self.admin().await?, definitions).await
     }
 
-    /// Applies the chart's roles and admission policies for the controller and nodes. Policies take effect a moment later.
+    /// Applies the chart's roles and admission policies for a controller, and for nodes. Policies take effect a moment later.
     ///
     /// # Errors
-    /// Returns an error if Helm cannot be built, or if a manifest is rejected; the error contains its name.
-    pub async fn apply_rights(&self) -> Result<()> {
-        chart::apply_rights(&self.admin().await?).await
-    }
-
-    /// Applies the chart's roles for a controller that only observes, in place of [`ControlPlane::apply_rights`].
-    ///
-    /// # Errors
-    /// Returns the errors of [`ControlPlane::apply_rights`].
-    pub async fn apply_observer_rights(&self) -> Result<()> {
-        chart::apply_observer_rights(&self.admin().await?).await
+    /// Returns an error if a manifest is rejected; the error contains its name.
+    pub async fn apply_rights(&self, account: Account) -> Result<()> {
+        chart::apply_rights(&self.admin().await?, account).await
     }
 
     /// Stops scheduler, controller manager, API server and etcd, one after the other: an API server without etcd would hang in
@@ -321,7 +316,8 @@ impl ControlPlane {
         write_private(&layout.file(flags::AUDIT_POLICY), include_str!("controlplane/audit.yaml"))?;
         for (name, user, group) in [
             ("admin", "admin", "system:masters"),
-            ("controller", CONTROLLER, "system:serviceaccounts"),
+            ("controller", Account::Controller.user(), "system:serviceaccounts"),
+            ("observer", Account::Observer.user(), "system:serviceaccounts"),
             ("kube-controller-manager", "system:kube-controller-manager", ""),
             ("kube-scheduler", "system:kube-scheduler", ""),
         ] {

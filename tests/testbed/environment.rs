@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::ccm::CloudController;
 use crate::controller::{self, Aws, Ports};
 use crate::controller_pods::{ControllerPods, MakeCommand, PodPlace};
-use crate::controlplane::{Component, ControlPlane, Options, SERVICE_CIDR as CONTROL_PLANE_CIDR};
+use crate::controlplane::{Account, Component, ControlPlane, Options, SERVICE_CIDR as CONTROL_PLANE_CIDR};
 use crate::ec2wire::Ec2Wire;
 use crate::eks::Eks;
 use crate::karpenter;
@@ -112,7 +112,7 @@ impl Environment {
         let control_plane = Arc::new(ControlPlane::start(options).await?);
         control_plane.apply_crds().await?;
         if !setup.without_rights {
-            control_plane.apply_rights().await?;
+            control_plane.apply_rights(Account::Controller).await?;
         }
         let client = control_plane.admin().await?;
         let described = FakeCloud::builder(REGION).cluster(CLUSTER).kubernetes("1.36").network(network.number());

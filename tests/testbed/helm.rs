@@ -30,6 +30,15 @@ impl Version {
     }
 }
 
+/// Release of a chart.
+#[derive(Clone, Copy, Debug)]
+pub struct Release {
+    /// Name of the release.
+    pub name: &'static str,
+    /// Namespace of the release.
+    pub namespace: &'static str,
+}
+
 /// Helm with its caches and settings in its own folder.
 pub struct Helm {
     program: PathBuf,
@@ -90,8 +99,16 @@ impl Helm {
     /// # Errors
     /// Returns an error if Helm fails, or if the result is no YAML.
     pub fn render(&self, chart: &Path, arguments: &[&str]) -> Result<Vec<DynamicObject>> {
-        let chart = chart.display().to_string();
-        let always = ["template", "karpenter", &chart, "--namespace", "kube-system", "--kube-version", "1.36.0"];
+        self.render_as(Release { name: "karpenter", namespace: "kube-system" }, chart, arguments)
+    }
+
+    /// Renders the objects of another release.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Helm::render`].
+    pub fn render_as(&self, release: Release, chart: &Path, arguments: &[&str]) -> Result<Vec<DynamicObject>> {
+        let (chart, Release { name, namespace }) = (chart.display().to_string(), release);
+        let always = ["template", name, &chart, "--namespace", namespace, "--kube-version", "1.36.0"];
         let text = self.run(&[&always[..], arguments].concat())?;
         let documents = serde_saphyr::from_multiple::<Option<DynamicObject>>(&text).context("rendered no YAML")?;
         Ok(documents.into_iter().flatten().collect())

@@ -21,6 +21,7 @@ pub mod machines;
 pub mod measure;
 pub mod network;
 pub mod observer;
+pub mod observing_controller;
 pub mod pki;
 pub mod pod_network;
 pub mod process;

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use api::{EC2NodeClass, NodePool};
 use jiff::Timestamp;
 use kube::api::{Api, DeleteParams};
+use testbed::controlplane::Account;
 use testbed::eventually;
 
 use super::{Demo, PATIENCE};
@@ -96,7 +97,7 @@ async fn nothing_leaks(demo: &mut Demo) -> Result<()> {
     });
     reporter.line("no agent process is left", quiet).await?;
     let content = async {
-        let asked = environment.control_plane.controller_requests()?;
+        let asked = environment.control_plane.requests_of(Account::Controller)?;
         let forbidden: Vec<_> = asked.iter().filter(|asked| asked.forbidden).collect();
         ensure!(!asked.is_empty() && forbidden.is_empty(), "of {} requests {forbidden:?}", asked.len());
         Ok(())

@@ -1,6 +1,6 @@
 //! Permissions of the chart, applied to the control plane: in every test, the controller and the nodes have exactly these
-//! permissions. `rights.json` contains them as rendered by Helm, so that a control plane needs no Helm. A test of the chart
-//! keeps the file up to date.
+//! permissions. Files contain them as rendered by Helm, so that a control plane needs no Helm. A test of the chart keeps the
+//! files up to date.
 
 use std::time::Duration;
 
@@ -10,9 +10,8 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt};
 
-use super::CONTROLLER;
 use crate::eventually;
-use crate::helm::{Helm, Version};
+use crate::helm::{Helm, Release, Version};
 
 /// Kinds of objects that grant or restrict permissions.
 const RIGHTS: [&str; 7] = [
@@ -34,63 +33,112 @@ const VALUES: [&str; 4] = [
 ];
 
 /// Values of a controller that only observes.
-const OBSERVER: [&str; 3] = [VALUES[0], VALUES[1], "--set=kerf.observe=true"];
+const OBSERVER_VALUES: [&str; 3] = [VALUES[0], VALUES[1], "--set=kerf.observe=true"];
 
 /// Time limit until the API server applies its new roles.
 const RELOAD: Duration = Duration::from_secs(120);
 
-/// One permission of each bound role: group, resource, verb, and the name of the object if the role names one.
-const ONE_OF_EACH: [(&str, &str, &str, Option<&str>); 4] = [
-    ("karpenter.k8s.aws", "ec2nodeclasses", "list", None),
-    ("", "pods", "list", None),
-    ("coordination.k8s.io", "leases", "create", None),
-    ("", "services", "get", Some("kube-dns")),
-];
-
-/// Objects of these kinds as rendered by Helm for release `karpenter` in kube-system.
-const RENDERED: &str = include_str!("rights.json");
-
-/// Returns the text of `rights.json`, as Helm renders the chart now.
-///
-/// # Errors
-/// Returns an error if Helm cannot be built or rejects the chart.
-pub fn render_rights() -> Result<String> {
-    Ok(serde_json::to_string_pretty(&rendered(&VALUES)?)? + "\n")
+/// ServiceAccount of a controller, with the permissions of the chart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Account {
+    /// Kerf's controller.
+    Controller,
+    /// A controller that only observes, beside another one.
+    Observer,
 }
 
-fn rendered(values: &[&str]) -> Result<Vec<DynamicObject>> {
-    let mut objects = Helm::find(Version::Four)?.render(&Helm::chart("chart"), values)?;
-    objects.retain(|object| object.types.as_ref().is_some_and(|types| RIGHTS.contains(&types.kind.as_str())));
-    Ok(objects)
-}
+impl Account {
+    /// All accounts.
+    pub const ALL: [Self; 2] = [Self::Controller, Self::Observer];
 
-/// Server-side applies the permissions of the chart and waits until the controller's roles take effect.
-pub(super) async fn apply_rights(client: &Client) -> Result<()> {
-    apply_all(client, serde_json::from_str(RENDERED).context("rights.json holds no objects")?).await
-}
-
-/// The same for a controller that only observes.
-pub(super) async fn apply_observer_rights(client: &Client) -> Result<()> {
-    let objects = tokio::task::spawn_blocking(|| rendered(&OBSERVER)).await;
-    apply_all(client, objects.context("Helm was interrupted")??).await
-}
-
-async fn apply_all(client: &Client, objects: Vec<DynamicObject>) -> Result<()> {
-    for object in objects {
-        let kind = object.types.as_ref().context("a document without kind")?;
-        apply(client, &object, &GroupVersionKind::try_from(kind)?).await?;
+    /// Returns the user name of the ServiceAccount.
+    #[must_use]
+    pub const fn user(self) -> &'static str {
+        match self {
+            Self::Controller => "system:serviceaccount:kube-system:karpenter",
+            Self::Observer => "system:serviceaccount:kerf-observer:kerf-observer-karpenter",
+        }
     }
-    for (group, resource, verb, name) in ONE_OF_EACH {
-        let attributes = ResourceAttributes {
+
+    /// Returns the namespace of the controller.
+    #[must_use]
+    pub const fn namespace(self) -> &'static str {
+        self.release().namespace
+    }
+
+    /// Returns the name of the file with the permissions, in the folder of this module.
+    #[must_use]
+    pub const fn file(self) -> &'static str {
+        match self {
+            Self::Controller => "rights.json",
+            Self::Observer => "observer-rights.json",
+        }
+    }
+
+    const fn release(self) -> Release {
+        match self {
+            Self::Controller => Release { name: "karpenter", namespace: "kube-system" },
+            Self::Observer => Release { name: "kerf-observer", namespace: "kerf-observer" },
+        }
+    }
+
+    /// Returns the text of the file, as Helm renders the chart now.
+    ///
+    /// # Errors
+    /// Returns an error if Helm cannot be built or rejects the chart.
+    pub fn render(self) -> Result<String> {
+        let values = match self {
+            Self::Controller => &VALUES[..],
+            Self::Observer => &OBSERVER_VALUES[..],
+        };
+        let helm = Helm::find(Version::Four)?;
+        let mut objects = helm.render_as(self.release(), &Helm::chart("chart"), values)?;
+        objects.retain(|object| object.types.as_ref().is_some_and(|types| RIGHTS.contains(&types.kind.as_str())));
+        Ok(serde_json::to_string_pretty(&objects)? + "\n")
+    }
+
+    fn objects(self) -> Result<Vec<DynamicObject>> {
+        let text = match self {
+            Self::Controller => include_str!("rights.json"),
+            Self::Observer => include_str!("observer-rights.json"),
+        };
+        serde_json::from_str(text).with_context(|| format!("{} holds no objects", self.file()))
+    }
+
+    /// Returns one permission of each bound role.
+    fn one_of_each(self) -> [ResourceAttributes; 4] {
+        let right = |group: &str, resource: &str, verb: &str| ResourceAttributes {
             group: Some(group.to_owned()),
-            name: name.map(str::to_owned),
-            namespace: Some("kube-system".to_owned()),
+            namespace: Some(self.namespace().to_owned()),
             resource: Some(resource.to_owned()),
             verb: Some(verb.to_owned()),
             ..ResourceAttributes::default()
         };
-        eventually(&format!("the right to {verb} {resource}"), RELOAD, async || {
-            ensure!(is_allowed(client, &attributes).await?, "it is not granted");
+        let dns = ResourceAttributes {
+            name: Some("kube-dns".to_owned()),
+            namespace: Some("kube-system".to_owned()),
+            ..right("", "services", "get")
+        };
+        [
+            right("karpenter.k8s.aws", "ec2nodeclasses", "list"),
+            right("", "pods", "list"),
+            right("coordination.k8s.io", "leases", "create"),
+            dns,
+        ]
+    }
+}
+
+/// Server-side applies the permissions of the account, in a namespace that exists, and waits until its roles take effect.
+pub(super) async fn apply_rights(client: &Client, account: Account) -> Result<()> {
+    for object in account.objects()? {
+        let kind = object.types.as_ref().context("a document without kind")?;
+        apply(client, &object, &GroupVersionKind::try_from(kind)?).await?;
+    }
+    for attributes in account.one_of_each() {
+        let (verb, resource) = (attributes.verb.as_deref(), attributes.resource.as_deref());
+        let what = format!("the right to {} {}", verb.unwrap_or_default(), resource.unwrap_or_default());
+        eventually(&what, RELOAD, async || {
+            ensure!(is_allowed(client, account, &attributes).await?, "it is not granted");
             Ok(Some(()))
         })
         .await?;
@@ -98,9 +146,9 @@ async fn apply_all(client: &Client, objects: Vec<DynamicObject>) -> Result<()> {
     Ok(())
 }
 
-async fn is_allowed(client: &Client, attributes: &ResourceAttributes) -> Result<bool> {
+async fn is_allowed(client: &Client, account: Account, attributes: &ResourceAttributes) -> Result<bool> {
     let spec = SubjectAccessReviewSpec {
-        user: Some(CONTROLLER.to_owned()),
+        user: Some(account.user().to_owned()),
         resource_attributes: Some(attributes.clone()),
         ..SubjectAccessReviewSpec::default()
     };

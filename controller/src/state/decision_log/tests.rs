@@ -66,8 +66,17 @@ fn summary_waits_for_the_end_of_its_period() {
     let log = DecisionLog::default();
     assert_eq!(log.summary(at(5000), true), None, "nothing was sampled");
     log.sample(&Index::default(), &PodDecisions::new(at(0)), |_| None, at(0));
-    assert_eq!(log.summary(at(899), false), None);
-    assert!(log.summary(at(899), true).is_some());
+    assert_eq!(log.summary(at(59), false), None);
+    assert!(log.summary(at(59), true).is_some());
+}
+
+#[test]
+fn first_periods_after_a_start_are_shorter() {
+    let log = DecisionLog::default();
+    log.sample(&Index::default(), &PodDecisions::new(at(0)), |_| None, at(0));
+    let ends = |second: &i64| log.summary(at(*second), false).is_some();
+    let periods: Vec<i64> = (0..4000).step_by(10).filter(ends).collect();
+    assert_eq!(periods, [60, 120, 240, 480, 960, 1860, 2760, 3660]);
 }
 
 #[test]

@@ -10,8 +10,10 @@ use planner::FleetCost;
 use crate::state::index::Index;
 use crate::state::plans::pod_decisions::PodDecisions;
 
-/// Length of a period.
+/// Length of a period. After a start, the first periods are shorter, so that there is something to read soon: the first has a
+/// minute, and each later one is as long as all before it.
 const PERIOD: SignedDuration = SignedDuration::from_mins(15);
+const FIRST_PERIOD: SignedDuration = SignedDuration::from_mins(1);
 /// Longest time that a sample stands for. A process that stood still does not know its nodes of that time.
 const LONGEST: SignedDuration = SignedDuration::from_mins(5);
 /// Time after its binding in which a pod is measured. The watch may be late.
@@ -23,6 +25,8 @@ const COMMANDS: usize = 1000;
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     summary: Summary,
+    /// Begin of the first period.
+    started: Option<Timestamp>,
     sampled: Option<Timestamp>,
     commands: VecDeque<OpenCommand>,
     /// Recently bound pods that are counted, by UID, with the time of their binding.
@@ -134,7 +138,7 @@ impl Totals {
         now: Timestamp,
     ) {
         let Some(last) = self.sampled.replace(now) else {
-            self.summary.from = now;
+            (self.summary.from, self.started) = (now, Some(now));
             return;
         };
         let seconds = now.duration_since(last).min(LONGEST).as_secs().max(0);
@@ -163,8 +167,9 @@ impl Totals {
 
     /// Returns the summary of the period if it is complete, or in any case at the end of the process.
     pub(super) fn close(&mut self, now: Timestamp, at_the_end: bool) -> Option<Summary> {
-        self.sampled?;
-        if !at_the_end && now.duration_since(self.summary.from) < PERIOD {
+        let from = self.summary.from;
+        let length = from.duration_since(self.started?).clamp(FIRST_PERIOD, PERIOD);
+        if !at_the_end && now.duration_since(from) < length {
             return None;
         }
         let next = Summary { from: now, ..Summary::default() };
