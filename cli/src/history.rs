@@ -126,7 +126,7 @@ fn read_cluster<T: DeserializeOwned>(cluster: &LiveCluster, namespace: &str, rin
     if segments.is_empty() {
         return Err(Failure::usage(format!(
             "namespace {namespace} has no ConfigMap {}: give the controller's namespace with -n; a new controller \
-             writes the first decisions after 15 s, and the first summary after 15 minutes",
+             writes the first decisions after 15 s, and the first summary after a minute",
             ring.name(0)
         )));
     }

@@ -210,7 +210,7 @@ fn show_nodes(args: Top) -> Result<(), Failure> {
     };
     let reads_keys = !args.subject.paths.iter().any(|path| path.as_os_str() == "-");
     if args.once || !io::stdout().is_terminal() || !reads_keys {
-        return print(&top::text(&answer(&args.subject)?, &options));
+        return print(&top::text(&answer(&args.subject)?, &options, top::width()));
     }
     let subject = args.subject;
     top::show(&options, move || answer(&subject))

@@ -122,6 +122,7 @@ async fn keep_running(demo: &Demo) -> Result<()> {
     println!("  export KUBECONFIG={}", demo.environment.control_plane.admin_kubeconfig().display());
     println!("  kubectl get nodepools,nodeclaims,nodes,pods -o wide");
     println!("  kubectl scale deployment inflate --replicas 12");
+    println!("  kerf top --live        (docs/getting-started.md has more questions)");
     println!("Press Ctrl-C here to stop it all.");
     stopped().await;
     Ok(())

@@ -16,6 +16,7 @@ use super::PlanAnswer;
 use crate::failure::Failure;
 
 pub(crate) use table::text;
+pub(crate) use terminal::width;
 
 /// Orders of nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

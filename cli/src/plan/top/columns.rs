@@ -45,11 +45,8 @@ const ALL: [Column; 10] = [
     }),
 ];
 
-/// Columns that fit into a width.
-pub(super) struct Columns {
-    shown: Vec<&'static Column>,
-    name: usize,
-}
+/// Shown columns with their widths.
+pub(super) struct Columns(Vec<(&'static Column, usize)>);
 
 impl Columns {
     /// Returns as many of the most important columns as fit.
@@ -64,7 +61,18 @@ impl Columns {
         let count = by_importance.iter().take_while(fits).count().max(1);
         let shown: Vec<&'static Column> = ALL.iter().filter(|column| column.importance < count).collect();
         let others: usize = shown.iter().skip(1).map(|column| column.width + GAP).sum();
-        Self { shown, name: width.saturating_sub(others).clamp(1, WIDEST_NAME) }
+        let name = width.saturating_sub(others).clamp(1, WIDEST_NAME);
+        let widths = std::iter::once(name).chain(shown.iter().skip(1).map(|column| column.width));
+        Self(shown.iter().copied().zip(widths).collect())
+    }
+
+    /// Returns all columns, with the whole text of these nodes.
+    pub(super) fn whole(nodes: &[NodeLine]) -> Self {
+        let width = |column: &Column| {
+            let longest = nodes.iter().map(|node| (column.text)(node).chars().count()).max();
+            longest.unwrap_or(0).max(column.title.len())
+        };
+        Self(ALL.iter().map(|column| (column, width(column))).collect())
     }
 
     /// Returns the line of titles.
@@ -78,9 +86,8 @@ impl Columns {
     }
 
     fn line(&self, text: impl Fn(&Column) -> String) -> String {
-        let cells = self.shown.iter().enumerate().map(|(position, column)| {
-            let width = if position == 0 { self.name } else { column.width };
-            let text = fit(&text(column), width);
+        let cells = self.0.iter().map(|(column, width)| {
+            let text = fit(&text(column), *width);
             if column.is_number { format!("{text:>width$}") } else { format!("{text:<width$}") }
         });
         cells.collect::<Vec<_>>().join(" ").trim_end().to_owned()
@@ -101,6 +108,15 @@ mod tests {
             assert_eq!(Columns::within(width).heading(), heading, "{width}");
         }
         assert!(Columns::within(140).heading().contains("NODEPOOL"));
+    }
+
+    #[test]
+    fn whole_cuts_no_text() {
+        let name = "ip-10-0-12-133.eu-central-1.compute.internal".repeat(2);
+        let node = NodeLine { name: name.clone(), pool: "general-with-a-long-name".to_owned(), ..NodeLine::default() };
+        let columns = Columns::whole(std::slice::from_ref(&node));
+        assert!(columns.row(&node).contains(&name) && columns.row(&node).contains("general-with-a-long-name"));
+        assert_eq!(columns.heading().find("STATE"), Some(name.len() + 1));
     }
 
     #[test]

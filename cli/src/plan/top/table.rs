@@ -8,15 +8,15 @@ use crate::output::{counted, fit, wrap};
 use crate::plan::PlanAnswer;
 use crate::plan::report::CommandReport;
 
-/// Width of the text.
+/// Width of sentences.
 const WIDTH: usize = 80;
 
-/// Returns the overview as text.
-pub(crate) fn text(answer: &PlanAnswer, options: &TopOptions) -> String {
+/// Returns the overview as text. Without a width, which a pipe does not have, no name is cut.
+pub(crate) fn text(answer: &PlanAnswer, options: &TopOptions, width: Option<usize>) -> String {
     let overview = Overview::new(answer, &options.selected, options.sort);
     let mut lines = summary(&overview);
     lines.push(String::new());
-    let columns = Columns::within(WIDTH);
+    let columns = width.map_or_else(|| Columns::whole(&overview.nodes), Columns::within);
     lines.push(columns.heading());
     lines.extend(overview.nodes.iter().map(|node| columns.row(node)));
     lines.push(String::new());
@@ -25,7 +25,7 @@ pub(crate) fn text(answer: &PlanAnswer, options: &TopOptions) -> String {
     if !overview.pending.is_empty() {
         lines.extend([String::new(), "PENDING PODS".to_owned()]);
         for (pod, reason) in &overview.pending {
-            lines.push(fit(pod, WIDTH));
+            lines.push(width.map_or_else(|| pod.clone(), |width| fit(pod, width)));
             lines.extend(wrap(reason, WIDTH, "  "));
         }
     }

@@ -1,5 +1,6 @@
 //! The loop of the terminal view: keys, readings of the cluster, and a terminal that is always restored.
 
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::terminal;
 
 use super::TopOptions;
 use super::overview::Overview;
@@ -17,6 +19,9 @@ use crate::plan::{PlanAnswer, explain};
 
 /// Longest wait for a key before new readings are shown.
 const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Width of a terminal that does not report it.
+const USUAL_WIDTH: usize = 80;
 
 type Reading = Result<Arc<PlanAnswer>, Failure>;
 
@@ -35,6 +40,12 @@ pub(super) fn run(
     let result = View::run(&mut terminal, options, first, readings.as_ref());
     ratatui::restore();
     result
+}
+
+/// Returns the width of the terminal; `None` if the output is not a terminal.
+pub(crate) fn width() -> Option<usize> {
+    let size = || terminal::size().ok().map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0);
+    std::io::stdout().is_terminal().then(|| size().unwrap_or(USUAL_WIDTH))
 }
 
 fn unusable(error: std::io::Error) -> Failure {
