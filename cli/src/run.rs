@@ -33,6 +33,8 @@ use crate::{adopt, convert, history, input};
 
 /// Maximum number of notes that are printed.
 const NOTES: usize = 20;
+/// Namespace of a controller whose Deployment is not found.
+const USUAL_NAMESPACE: &str = "kube-system";
 /// Warning about a cluster in which neither Karpenter nor Kerf is installed.
 const NO_CONTROLLER: &str = "the cluster has no Deployment of the controller: using default settings";
 
@@ -323,14 +325,16 @@ fn show_plan(args: &Plan) -> Result<u8, Failure> {
     Ok(exit_code(&report))
 }
 
-/// Reads the market that the controller publishes. Without the right to read it, the answer has a warning.
+/// Reads the market that the controller publishes, of a controller without a Deployment in its usual namespace. Without the
+/// right to read that of a known controller, the answer has a warning.
 fn published_market(
     objects: &[&Value],
     cluster: &LiveCluster,
 ) -> Result<(Option<PublishedMarket>, Option<String>), Failure> {
-    let Some(namespace) = adopt::namespace(objects) else { return Ok((None, None)) };
-    match live::config_maps(cluster, namespace, &[storage::MARKET.to_owned()]) {
+    let known = adopt::namespace(objects);
+    match live::config_maps(cluster, known.unwrap_or(USUAL_NAMESPACE), &[storage::MARKET.to_owned()]) {
         Ok(maps) => Ok((maps.into_iter().next().map(catalogue::read_published).transpose()?, None)),
+        Err(failure) if failure.code() == UNREADABLE && known.is_none() => Ok((None, None)),
         Err(failure) if failure.code() == UNREADABLE => {
             Ok((None, Some(format!("without the controller's prices and unavailable offerings: {failure}"))))
         }

@@ -62,9 +62,8 @@ pub fn record(args: &Record, note: &mut dyn FnMut(&str)) -> Result<String, Failu
 }
 
 fn summary(folder: &Path, lasted: SignedDuration, objects: &str) -> String {
-    let minutes = lasted.as_mins();
-    let folder = folder.display();
-    format!("recorded {} h {} min, {objects} at the end, in {folder}\n", minutes / 60, minutes % 60)
+    let (lasted, folder) = (SignedDuration::from_secs(lasted.as_secs()), folder.display());
+    format!("recorded {lasted:#}, {objects} at the end, in {folder}\n")
 }
 
 /// First state of a cluster.
