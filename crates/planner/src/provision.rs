@@ -42,11 +42,11 @@ use crate::{Nomination, PlacementReason, Plan, Pod, PodVerdict, Resources, Snaps
 
 use capacity::Capacity;
 use capacity::node_template::{NodeTemplates, TemplateId};
-use capacity::pool_template::{self, PoolTemplate};
+use capacity::plan_input::PlanInput;
+use capacity::pool_template;
 use daemon_overhead::{DaemonOverhead, begin_daemons, note_limits};
 use demand::bound_pods::BoundPods;
-use demand::capacity_split::{SplitPart, split_parts};
-use demand::dimensions::{Amounts, Dimensions};
+use demand::dimensions::Amounts;
 use demand::requirement_sets::RequirementSets;
 use demand::shared_claims::SharedClaims;
 use demand::{Demand, DemandCompiler};
@@ -112,16 +112,6 @@ struct LeavingPod {
     site: Domain,
 }
 
-/// Input of a plan, which its solutions share.
-#[derive(Clone)]
-struct PlanInput<'a> {
-    snapshot: &'a Snapshot,
-    dimensions: Arc<Dimensions>,
-    pool_templates: Arc<[PoolTemplate<'a>]>,
-    /// Each pod's part in the capacity split of its workload.
-    parts: Arc<[SplitPart]>,
-}
-
 /// Compiled input of a solution, which does not change while pods are placed.
 #[derive(Clone)]
 struct Problem<'a> {
@@ -177,19 +167,6 @@ struct Solver<'a> {
     new_nodes: NewNodes,
     progress: Progress,
     outcome: Outcome,
-}
-
-impl<'a> PlanInput<'a> {
-    fn new(snapshot: &'a Snapshot) -> Self {
-        let dimensions = Dimensions::new(snapshot);
-        let pool_templates = pool_template::in_order(snapshot, &dimensions).into();
-        Self { snapshot, dimensions: Arc::new(dimensions), pool_templates, parts: split_parts(snapshot) }
-    }
-
-    /// Returns the same input with other parts of the capacity splits.
-    fn with_parts(&self, parts: Arc<[SplitPart]>) -> Self {
-        Self { parts, ..self.clone() }
-    }
 }
 
 impl<'a> Problem<'a> {

@@ -2,6 +2,7 @@
 
 pub(super) mod limits;
 pub(super) mod node_template;
+pub(super) mod plan_input;
 pub(super) mod pool_template;
 pub(super) mod priced_type;
 pub(super) mod reservations;
