@@ -26,7 +26,7 @@ const EXPECTED: [(&str, &[&str]); 11] = [
     ("kerf plan --live", &["new nodes"]),
     ("kerf why pod", &["Pod default/POD", "NODE"]),
     ("kerf why node", &["Node NODE", "inflate"]),
-    ("kerf why cost", &["NODEPOOLS", "Deployment default/inflate"]),
+    ("kerf why cost", &["WORKLOADS", "Deployment default/inflate"]),
     ("kerf log -n kerf-observer", &["kept"]),
     ("kerf log", &["created", "default"]),
     ("kerf report", &["default"]),
