@@ -102,6 +102,7 @@ impl Bootstrap {
     pub async fn run(&self) -> BootstrapOutcome {
         let mut timeline = Timeline::read(&self.host.at("/"));
         timeline.begin(Timestamp::now());
+        timeline.boot(&self.host.at("/"), Timestamp::now());
         let mut waiting = RetryLog::default();
         let mut attempt = 0_u32;
         loop {

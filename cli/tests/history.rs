@@ -38,7 +38,7 @@ fn decisions() -> Vec<Value> {
             "time": "2026-11-28T10:00:41Z", "kind": "initialized", "reason": "Initialized", "nodepools": names(&["general"]),
             "nodeclaims": names(&["general-x2k9p"]), "nodes": names(&["ip-10-0-1-7.ec2.internal"]),
             "stages": [
-                {"stage": "created", "at": "2026-11-28T10:00:05Z"}, {"stage": "launched", "at": "2026-11-28T10:00:07Z"},
+                {"stage": "nodeclaim-created", "at": "2026-11-28T10:00:05Z"}, {"stage": "launched", "at": "2026-11-28T10:00:07Z"},
                 {"stage": "agent-started", "at": "2026-11-28T10:00:19.5Z"}, {"stage": "initialized", "at": "2026-11-28T10:00:41Z"},
             ],
         }),
@@ -112,8 +112,8 @@ fn log_shows_decisions_in_the_order_of_their_time() {
     NodeClaim general-x2k9p of NodePool general; i-0a1b2c3d4e5f60718, m7g.large
     in us-east-1a, on-demand; $0.082 per hour
 2026-11-28 10:00:41  initialized: Initialized
-    Node ip-10-0-1-7.ec2.internal of NodePool general; launched 2.0 s,
-    agent-started 14.5 s, initialized 36.0 s
+    Node ip-10-0-1-7.ec2.internal of NodePool general; from nodeclaim-created:
+    launched 2.0 s, agent-started 14.5 s, initialized 36.0 s
 2026-11-28 10:30:00  unschedulable: limit
     Pod default/big; NodePool general: a new node would exceed the limit for cpu
 2026-11-28 11:00:00  disrupting: Underutilized

@@ -30,6 +30,9 @@ fn made<K: DeserializeOwned>(mut base: Value, change: &Value) -> Arc<K> {
     Arc::new(serde_json::from_value(base).unwrap())
 }
 
+/// Timeline of a NodeClaim that keeps its whole timeline already.
+const WHOLE_TIMELINE: &str = r#"{"initialized":0,"start":"2026-03-01T12:00:00.000Z"}"#;
+
 /// Returns a NodeClaim that a plan just created.
 pub fn claim(change: &Value) -> Arc<NodeClaim> {
     let base = json!({
@@ -40,7 +43,7 @@ pub fn claim(change: &Value) -> Arc<NodeClaim> {
             "creationTimestamp": CREATED,
             "finalizers": ["karpenter.sh/termination"],
             "labels": {"karpenter.sh/nodepool": "default", "team": "blue"},
-            "annotations": {"kerf.sh/launch-token": "kerf-1-2"},
+            "annotations": {"kerf.sh/launch-token": "kerf-1-2", "kerf.sh/timeline": WHOLE_TIMELINE},
         },
         "spec": {
             "requirements": [],

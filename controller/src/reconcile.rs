@@ -227,6 +227,7 @@ impl Reconciler {
         let (owner, registration) = (pool_uid(&view.claim), decision.registration);
         let is_settled = view.claim.metadata.deletion_timestamp.is_some() || nodeclaim::has_explained_notice(&view);
         let (disrupted, initialized, released) = (decision.disrupted, decision.initialized, decision.released);
+        let started = decision.started;
         if let Some(scope) = decision.short {
             self.offerings.interrupted(scope, self.cluster.now());
         }
@@ -248,10 +249,9 @@ impl Reconciler {
             self.record_replacement(&view.claim, &result);
         }
         if initialized {
-            let record = nodeclaim::initialized_record(&view);
-            counters::node_started(&self.metrics, &record.stages);
-            self.cluster.log.record(record);
+            self.cluster.log.record(nodeclaim::initialized_record(&view));
         }
+        counters::node_started(&self.metrics, &started);
         if let Some(reason) = disrupted {
             tracing::info!(reason, "deleting nodeclaim");
             counters::disrupted(&self.metrics, &view.claim, reason);

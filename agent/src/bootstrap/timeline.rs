@@ -1,12 +1,16 @@
 //! Times at which this machine reached each stage of its start. Bootstrap and the running agent write them into one file. The
 //! times are published on the Node and as metrics, so that a slow stage is visible.
+//!
+//! The stages before the agent are computed from `/proc`.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
+use api::timeline::{KERNEL, SYSTEMD};
+use jiff::{SignedDuration, Timestamp};
+use nix::unistd::{SysconfVar, sysconf};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -14,6 +18,9 @@ use crate::host::files::replace;
 
 /// Path of the file, on tmpfs.
 pub const PATH: &str = "/run/kerf/timeline.json";
+
+/// Longest time between the start of the kernel and that of the agent. Later, the agent was installed on a running machine.
+const LONGEST_BOOT: SignedDuration = SignedDuration::from_hours(1);
 
 /// Stage in which IMDS has returned the identity of the machine.
 pub const IMDS: &str = "imds";
@@ -50,6 +57,18 @@ impl Timeline {
         self.start.get_or_insert(now);
     }
 
+    /// Records the stages of the boot before the agent, from `/proc` below `root`.
+    pub fn boot(&mut self, root: &Path, now: Timestamp) {
+        let Some(kernel) = kernel_start(root, now) else { return };
+        if self.start.is_some_and(|start| start.duration_since(kernel) > LONGEST_BOOT) {
+            return;
+        }
+        self.reach(KERNEL, kernel);
+        if let Some(systemd) = systemd_start(root, kernel) {
+            self.reach(SYSTEMD, systemd);
+        }
+    }
+
     /// Records that `stage` was reached at `now`; reports whether it is new.
     pub fn reach(&mut self, stage: &str, now: Timestamp) -> bool {
         if self.stages.contains_key(stage) {
@@ -71,14 +90,15 @@ impl Timeline {
         *self != before
     }
 
-    /// Returns the milliseconds from the start to each stage, in the order in which they were reached.
+    /// Returns the milliseconds from the start to each stage, in the order in which they were reached. The stages of the boot
+    /// before the agent are negative.
     #[must_use]
-    pub fn steps(&self) -> Vec<(&str, u64)> {
+    pub fn steps(&self) -> Vec<(&str, i64)> {
         let Some(start) = self.start else {
             return Vec::new();
         };
-        let since = |at: Timestamp| u64::try_from(at.duration_since(start).as_millis()).unwrap_or(0);
-        let mut steps: Vec<(&str, u64)> = self.stages.iter().map(|(stage, at)| (stage.as_str(), since(*at))).collect();
+        let since = |at: Timestamp| i64::try_from(at.duration_since(start).as_millis()).unwrap_or(0);
+        let mut steps: Vec<(&str, i64)> = self.stages.iter().map(|(stage, at)| (stage.as_str(), since(*at))).collect();
         steps.sort_by_key(|(_, at)| *at);
         steps
     }
@@ -110,14 +130,30 @@ impl Timeline {
     }
 }
 
+/// Returns the start of the kernel.
+fn kernel_start(root: &Path, now: Timestamp) -> Option<Timestamp> {
+    let text = fs::read_to_string(root.join("proc/uptime")).ok()?;
+    let uptime: f64 = text.split_whitespace().next()?.parse().ok()?;
+    now.checked_sub(SignedDuration::try_from_secs_f64(uptime).ok()?).ok()
+}
+
+/// Returns the start of the first process, which is systemd; in images with an initrd that of its systemd.
+fn systemd_start(root: &Path, kernel: Timestamp) -> Option<Timestamp> {
+    /// Position of the start time among the fields after the name of the program, which may contain spaces.
+    const START_TIME: usize = 19;
+    let text = fs::read_to_string(root.join("proc/1/stat")).ok()?;
+    let (_, fields) = text.rsplit_once(')')?;
+    let ticks: i64 = fields.split_whitespace().nth(START_TIME)?.parse().ok()?;
+    let per_second = sysconf(SysconfVar::CLK_TCK).ok()??;
+    kernel.checked_add(SignedDuration::from_millis(ticks.checked_mul(1000)? / per_second)).ok()
+}
+
 fn file(root: &Path) -> PathBuf {
     root.join(PATH.trim_start_matches('/'))
 }
 
 #[cfg(test)]
 mod tests {
-    use jiff::SignedDuration;
-
     use super::*;
 
     fn at(milliseconds: i64) -> Timestamp {
@@ -134,6 +170,38 @@ mod tests {
         assert_eq!(line.steps(), [(IMDS, 12), (CONFIG, 40), ("gate-CNI", 8000)]);
         let expected = r#"{"config-written":40,"gate-CNI":8000,"imds":12,"start":"1970-01-01T00:00:01.000Z"}"#;
         assert_eq!(line.annotation().as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn boot_records_kernel_and_systemd_of_a_machine_that_just_started() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let mut unknown = Timeline::default();
+        unknown.begin(at(20_000));
+        unknown.boot(root.path(), at(20_000));
+        assert_eq!(unknown.steps(), [], "without /proc");
+
+        let ticks = sysconf(SysconfVar::CLK_TCK).unwrap().unwrap() * 2;
+        write("proc/uptime", "12.50 40.00\n");
+        write("proc/1/stat", &format!("1 (system (d) S {} {ticks} 1 2\n", vec!["0"; 18].join(" ")));
+        let mut started = Timeline::default();
+        started.begin(at(20_000));
+        started.boot(root.path(), at(20_000));
+        assert_eq!(started.steps(), [(KERNEL, -12_500), (SYSTEMD, -10_500)]);
+        let expected = r#"{"kernel-started":-12500,"start":"1970-01-01T00:00:20.000Z","systemd-started":-10500}"#;
+        assert_eq!(started.annotation().as_deref(), Some(expected));
+        started.boot(root.path(), at(90_000));
+        assert_eq!(started.steps(), [(KERNEL, -12_500), (SYSTEMD, -10_500)], "the first times count");
+
+        let mut installed = Timeline::default();
+        write("proc/uptime", "4000.00 40.00\n");
+        installed.begin(at(5_000_000));
+        installed.boot(root.path(), at(5_000_000));
+        assert_eq!(installed.steps(), [], "the machine has run for more than an hour");
     }
 
     #[test]

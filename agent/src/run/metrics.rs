@@ -28,7 +28,7 @@ metrics! {
     );
     STAGE: Gauge<ByStage> = (
         "kerf_agent_stage_seconds",
-        "Seconds from the agent's first start in this boot to each stage of the node's start"
+        "Seconds from the agent's first start in this boot to each stage of the node's start; negative for kernel and systemd"
     );
     CONDITION: Gauge<ByConditionStatus> = (
         "kerf_agent_condition",

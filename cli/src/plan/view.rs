@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::objects::{Pod, ReplicaSet};
+use api::timeline::{self, AwaitedPod, StartStage};
 use api::{label, quantity};
 use planner::{InstanceType, Launch, Node, Offer, Offering, Requirements, Resources};
 
@@ -239,4 +240,17 @@ fn replica_set<'a>(answer: &'a PlanAnswer, namespace: &str, name: &str) -> Optio
 
 fn key(set: &ReplicaSet) -> (Option<&str>, Option<&str>) {
     (set.metadata.namespace.as_deref(), set.metadata.name.as_deref())
+}
+
+/// Returns the stages of the start of a NodeClaim's node; nothing without the NodeClaim.
+#[must_use]
+pub fn start_stages(answer: &PlanAnswer, claim: &str) -> Vec<StartStage> {
+    let objects = &answer.cluster.objects;
+    let claim = objects.claims.iter().find(|known| known.metadata.name.as_deref() == Some(claim));
+    let Some(claim) = claim else { return Vec::new() };
+    let id = claim.provider_id();
+    let node = objects.nodes.iter().find(|node| id == Some(node.spec.provider_id.as_str()));
+    let awaited = AwaitedPod::from_claim(claim);
+    let pod = awaited.and_then(|awaited| objects.pods.iter().find(|pod| awaited.is(pod)));
+    timeline::stages(claim, node.map(AsRef::as_ref), pod.map(AsRef::as_ref))
 }

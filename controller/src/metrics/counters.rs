@@ -34,7 +34,7 @@ pub fn created(metrics: &Metrics, claim: &NodeClaim, reason: &str) {
     metrics.add(&metrics::CLAIMS_CREATED, labels, 1.0);
 }
 
-/// Measures the stages of the start of a node.
+/// Measures the stages of the start of a node; nothing without stages.
 pub fn node_started(metrics: &Metrics, stages: &[StartStage]) {
     for (stage, seconds) in timeline::milestones(stages) {
         metrics.observe(&metrics::START_STAGES, metrics::ByStage { stage }, seconds);

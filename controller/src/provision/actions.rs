@@ -94,14 +94,25 @@ fn claims(index: &Index, built: &SnapshotResult, plan: &Plan) -> BTreeMap<usize,
     let claim = |(position, launch): (usize, &planner::Launch)| {
         let pool = index.pools.get(&launch.pool)?;
         let class = index.classes.get(&pool.spec.template.spec.node_class_ref.name)?;
+        let timeline = timeline(index, built, launch);
         let origin = nodeclaims::LaunchOrigin {
             plan: built.snapshot.seed,
             position,
             overlaid: built.overlaid.get(&launch.pool),
+            timeline: timeline.as_deref(),
         };
         Some((position, nodeclaims::claim(launch, &origin, pool, class)))
     };
     plan.launches.iter().enumerate().filter_map(claim).collect()
+}
+
+/// Returns the begin of the timeline of a node for pending pods. It follows the pod that has waited for longest.
+fn timeline(index: &Index, built: &SnapshotResult, launch: &planner::Launch) -> Option<String> {
+    let pods =
+        launch.pods.iter().map(|pod| &built.snapshot.pods[*pod]).filter(|_| launch.purpose == Purpose::Provision);
+    let waiting = pods.filter_map(|pod| index.pods.get(&pod.name)).filter(|pod| !pod.is_bound());
+    let oldest = waiting.min_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|created| created.0))?;
+    api::timeline::of_new_claim(oldest, decision_records::time(built))
 }
 
 /// Returns the UIDs of the pods that wait for a launch.

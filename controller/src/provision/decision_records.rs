@@ -16,7 +16,7 @@ use crate::state::index::Index;
 const PAUSE: SignedDuration = SignedDuration::from_mins(15);
 
 /// Returns the time of a plan.
-fn time(built: &SnapshotResult) -> Timestamp {
+pub(super) fn time(built: &SnapshotResult) -> Timestamp {
     Timestamp::from_millisecond(built.snapshot.now.0).unwrap_or_default()
 }
 

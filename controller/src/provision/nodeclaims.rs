@@ -27,6 +27,8 @@ pub struct LaunchOrigin<'a> {
     pub position: usize,
     /// Instance types of the NodePool that NodeOverlays change, if any.
     pub overlaid: Option<&'a Overlaid>,
+    /// Begin of the node's timeline, where a pod needs the node; see [`api::timeline`].
+    pub timeline: Option<&'a str>,
 }
 
 /// Returns the NodeClaim of one launch.
@@ -126,6 +128,9 @@ fn annotations(
     let mut set = |key: &str, value: String| annotations.insert(key.to_owned(), value);
     if launch.purpose != Purpose::Static {
         set(annotation::MIN_VALUES_RELAXED, launch.min_values_relaxed.to_string());
+    }
+    if let Some(timeline) = origin.timeline {
+        set(annotation::TIMELINE, timeline.to_owned());
     }
     let spoken_of = |names: &BTreeSet<String>| launch.instance_types.iter().any(|name| names.contains(name));
     if let Some(overlaid) = origin.overlaid {

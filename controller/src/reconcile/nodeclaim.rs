@@ -11,6 +11,7 @@ mod nominated_pods;
 pub mod reboot;
 mod registration;
 mod replacement;
+mod start_timeline;
 mod timeouts;
 mod view;
 
@@ -20,6 +21,7 @@ use std::time::Duration;
 use api::decisions::{Decision, DecisionKind};
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
+use api::timeline::StartStage;
 use api::{NodeClaim, NodePool, RebalanceRisk, annotation, condition, finalizer, label, reason};
 use cloud::unavailable_offerings::Scope;
 use jiff::Timestamp;
@@ -65,6 +67,8 @@ pub struct NodeClaimView {
     pub nodes: Vec<Arc<Node>>,
     /// Pending pods that are nominated to the NodeClaim's node.
     pub expected: Vec<Arc<Pod>>,
+    /// Pod for which the NodeClaim was created, if it exists.
+    pub awaited_pod: Option<Arc<Pod>>,
     /// Other Nodes that carry the provider id of the NodeClaim. They have no effect on it.
     pub other_nodes: Vec<Arc<Node>>,
     /// True if EC2 has an instance for the NodeClaim, or may have one, that its status does not name yet.
@@ -121,6 +125,8 @@ pub struct NodeClaimDecision {
     pub registration: Option<Registration>,
     /// True if the decision ends the initialization.
     pub initialized: bool,
+    /// Stages of the node's start, if the decision completes its timeline.
+    pub started: Vec<StartStage>,
     /// Offering or reservation that becomes unavailable.
     pub short: Option<Scope>,
     /// True if the last operation removes the NodeClaim.
@@ -437,12 +443,14 @@ fn note_pod_event(view: &NodeClaimView, claim: &mut NodeClaim, decision: &mut No
     }
 }
 
-/// Writes the status if the decision changed it.
+/// Writes the status if the decision changed it, otherwise the timeline if it is complete.
 fn write_status(view: &NodeClaimView, claim: &NodeClaim, decision: &mut NodeClaimDecision) {
-    if claim.status != view.claim.status {
-        let patch = patches::status(&view.claim.metadata, &view.claim.status, &claim.status);
-        decision.steps.push(Operation::PatchStatus(target(claim), patch));
+    if claim.status == view.claim.status {
+        start_timeline::copy(view, decision);
+        return;
     }
+    let patch = patches::status(&view.claim.metadata, &view.claim.status, &claim.status);
+    decision.steps.push(Operation::PatchStatus(target(claim), patch));
 }
 
 #[cfg(test)]

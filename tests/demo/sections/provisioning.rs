@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use kube::ResourceExt;
 use testbed::{controller, eventually};
 
-use super::{Demo, PATIENCE};
+use super::{Demo, PATIENCE, starts};
 
 /// Number of pods in the first chapter.
 pub const FIRST_WAVE: usize = 5;
@@ -25,7 +25,8 @@ pub async fn run(demo: &mut Demo) -> Result<()> {
     boot(demo).await?;
     identity(demo).await?;
     registration(demo).await?;
-    running(demo).await
+    running(demo).await?;
+    starts::kept(demo).await
 }
 
 async fn start(demo: &mut Demo) -> Result<()> {

@@ -1,10 +1,11 @@
-//! Startup of each node by stage, as its agent published it on the Node.
+//! Startup of each node by stage, as its agent published it on the Node, and as its NodeClaim keeps it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use api::annotation;
+use api::{annotation, timeline};
+use kube::ResourceExt as _;
 use serde_json::{Map, Value};
 use testbed::eventually;
 
@@ -49,6 +50,31 @@ impl Start {
         ensure!(late.is_none(), "{} was ready after {ready:?} ms, but {late:?}", self.node);
         Ok(())
     }
+}
+
+/// Checks that each NodeClaim keeps the timeline of its start, from the creation of a pod to its readiness.
+pub async fn kept(demo: &mut Demo) -> Result<()> {
+    let Demo { reporter, cluster, .. } = demo;
+    let kept = eventually("timelines of NodeClaims", PATIENCE, async || {
+        let claims = cluster.claims().await?;
+        for claim in &claims {
+            let stages = timeline::stages(claim, None, None);
+            let ends =
+                [stages.first(), stages.last()].map(|stage| stage.map_or("nothing", |stage| stage.stage.as_str()));
+            ensure!(
+                ends == [timeline::POD_CREATED, timeline::POD_READY],
+                "{} has {}",
+                claim.name_any(),
+                timeline::line(&stages)
+            );
+        }
+        Ok(Some(claims))
+    });
+    let what = "each NodeClaim keeps the timeline of its start, from the pod's creation until it is ready";
+    for claim in reporter.line(what, kept).await? {
+        reporter.note(&format!("{} {}", claim.name_any(), timeline::line(&timeline::stages(&claim, None, None))));
+    }
+    Ok(())
 }
 
 /// Checks the startup of all observed nodes, including removed ones.

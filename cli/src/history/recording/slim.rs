@@ -62,6 +62,9 @@ pub(in crate::history) fn slim(object: &Value) -> Result<Option<Value>, serde_js
     if let Some(spec) = slimmed.get_mut("spec").and_then(Value::as_object_mut).filter(|_| kind == "EC2NodeClass") {
         spec.remove("userData");
     }
+    if let Some(statuses) = slimmed.pointer_mut("/status/containerStatuses").and_then(Value::as_array_mut) {
+        statuses.iter_mut().filter_map(Value::as_object_mut).for_each(|status| drop(status.remove("state")));
+    }
     remove_details(&mut slimmed);
     Ok(Some(slimmed))
 }

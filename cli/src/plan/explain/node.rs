@@ -53,11 +53,7 @@ fn title(node: &Node) -> String {
 
 /// Adds the stages of the node's start, if its NodeClaim is known.
 fn start(explanation: &mut Explanation, answer: &PlanAnswer, node: &Node) {
-    let objects = &answer.cluster.objects;
-    let claim = objects.claims.iter().find(|claim| claim.metadata.name == node.claim);
-    let machine = objects.nodes.iter().find(|known| known.name() == node.name);
-    let Some(claim) = claim else { return };
-    let stages = timeline::stages(claim, machine.map(AsRef::as_ref));
+    let stages = node.claim.as_ref().map(|claim| view::start_stages(answer, claim)).unwrap_or_default();
     if stages.len() > 1 {
         explanation.heading("START");
         explanation.line(&timeline::line(&stages));

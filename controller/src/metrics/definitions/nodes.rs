@@ -16,8 +16,10 @@ metrics! {
     );
     START_STAGES: Histogram<ByStage> = (
         "kerf_nodes_start_stage_duration_seconds",
-        "Seconds of the stages of a node's start, each since the one before it, from the creation of the NodeClaim: \
-         launched, agent-started, kubelet-up, registered, initialized",
+        "Seconds of the stages of a node's start, each since the one before it: from the creation of the pod that needed \
+         the node to its readiness (pod-unschedulable, planned, nodeclaim-created, launched, kernel-started, \
+         systemd-started, agent-started, kubelet-up, registered, initialized, pod-scheduled, containers-started, \
+         pod-ready); without such a pod from the creation of the NodeClaim to initialized",
         STAGES
     );
     NODES_TERMINATED: Counter<ByNodePoolZone> = (

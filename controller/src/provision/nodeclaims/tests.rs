@@ -33,7 +33,7 @@ fn launch() -> Launch {
 }
 
 fn made(plan: u64, index: usize, pool_change: &Value, class_change: &Value) -> NodeClaim {
-    let origin = LaunchOrigin { plan, position: index, overlaid: None };
+    let origin = LaunchOrigin { plan, position: index, overlaid: None, timeline: None };
     claim(&launch(), &origin, &pool(pool_change), &class(class_change))
 }
 
@@ -115,7 +115,7 @@ fn claim_has_requests_and_instance_types_of_the_launch() {
 }
 
 fn annotated(launch: &Launch, overlaid: Option<&Overlaid>) -> Vec<(String, String)> {
-    let origin = LaunchOrigin { plan: 1, position: 0, overlaid };
+    let origin = LaunchOrigin { plan: 1, position: 0, overlaid, timeline: None };
     let claim = claim(launch, &origin, &pool(&json!({})), &class(&json!({})));
     let annotations = claim.metadata.annotations.into_iter().flatten();
     annotations.filter(|(key, _)| !key.starts_with(annotation::NODEPOOL_HASH)).collect()
@@ -152,7 +152,7 @@ fn claim_has_template_requirements_when_launch_is_static() {
         (tier, vec![("tier", vec!["a", "b"]), (label::CAPACITY_TYPE, vec!["on-demand"])]),
     ];
     for (requirements, expected) in rows {
-        let origin = LaunchOrigin { plan: 1, position: 0, overlaid: None };
+        let origin = LaunchOrigin { plan: 1, position: 0, overlaid: None, timeline: None };
         let claim = claim(&launch, &origin, &pool(&template(requirements)), &class(&json!({})));
         let found: Vec<(&str, Vec<&str>)> = claim
             .spec
@@ -171,7 +171,7 @@ fn claim_has_template_requirements_when_launch_is_static() {
 #[test]
 fn claim_has_plan_requirements_when_a_static_launch_has_pods() {
     let launch = Launch { purpose: planner::Purpose::Static, ..launch() };
-    let origin = LaunchOrigin { plan: 1, position: 0, overlaid: None };
+    let origin = LaunchOrigin { plan: 1, position: 0, overlaid: None, timeline: None };
     let planned = Launch { purpose: planner::Purpose::Provision, ..launch.clone() };
     let of = |launch: &Launch| claim(launch, &origin, &pool(&json!({})), &class(&json!({}))).spec.requirements;
     assert_eq!(of(&launch), of(&planned));

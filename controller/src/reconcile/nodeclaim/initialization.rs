@@ -39,7 +39,7 @@ pub(super) fn initialize(view: &NodeClaimView, claim: &mut NodeClaim, decision: 
     }
 }
 
-/// Returns the record of an initialized node, with the stages of its start.
+/// Returns the record of an initialized node, with the stages of its start so far.
 #[must_use]
 pub fn record(view: &NodeClaimView) -> Decision {
     let mut claim = view.claim.as_ref().clone();
@@ -49,7 +49,7 @@ pub fn record(view: &NodeClaimView) -> Decision {
         nodepools: [claim.nodepool()].into_iter().collect(),
         nodeclaims: claim.metadata.name.iter().cloned().collect(),
         nodes: node.iter().map(|node| node.name()).collect(),
-        stages: api::timeline::stages(&claim, node.map(AsRef::as_ref)),
+        stages: api::timeline::stages(&claim, node.map(AsRef::as_ref), view.awaited_pod.as_deref()),
         ..Decision::new(view.now, DecisionKind::Initialized, condition::INITIALIZED)
     }
 }

@@ -54,7 +54,7 @@ fn node_patch(claim: &NodeClaim, node: &Arc<Node>) -> Value {
     let mut labels: BTreeMap<&str, &str> =
         claim.metadata.labels.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     labels.insert(label::REGISTERED, label::TRUE);
-    let ours = [annotation::LAUNCH_TOKEN];
+    let ours = [annotation::LAUNCH_TOKEN, annotation::TIMELINE];
     let annotations: BTreeMap<&String, &String> =
         claim.metadata.annotations.iter().flatten().filter(|(key, _)| !ours.contains(&key.as_str())).collect();
     let mut finalizers = node.metadata.finalizers.clone().unwrap_or_default();

@@ -3,6 +3,7 @@
 mod launched_labels;
 mod partition;
 mod reboot;
+mod start_timeline;
 mod startup_taints;
 mod timeouts;
 mod unready;
@@ -37,6 +38,7 @@ fn claim_view(change: &Value, nodes: &[Value], seconds: i64) -> NodeClaimView {
         nodes: nodes.iter().map(|change| node(&merged(&[registered.clone(), change.clone()]))).collect(),
         claim,
         expected: Vec::new(),
+        awaited_pod: None,
         awaits_adoption: false,
         instance: InstanceState::Unknown,
         partition: None,

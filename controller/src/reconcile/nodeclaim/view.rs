@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use api::objects::Node;
+use api::objects::{Node, Pod};
 use api::status::Conditioned;
+use api::timeline::AwaitedPod;
 use api::{NodeClaim, condition};
 use jiff::Timestamp;
 
@@ -26,6 +27,7 @@ pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<NodeClaimView> 
         replacement: replacement_view(index, &claim),
         reboot_timeout: super::reboot::timeout(index, &claim),
         pool: index.pool_of(&claim).cloned(),
+        awaited_pod: awaited_pod(index, &claim),
         nodes,
         claim,
         expected: Vec::new(),
@@ -36,6 +38,12 @@ pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<NodeClaimView> 
         is_notice_held: false,
         now,
     })
+}
+
+/// Returns the pod for which the NodeClaim was created, if it exists.
+fn awaited_pod(index: &Index, claim: &NodeClaim) -> Option<Arc<Pod>> {
+    let awaited = AwaitedPod::from_claim(claim)?;
+    index.pods.get(&awaited.name).filter(|pod| awaited.is(pod)).cloned()
 }
 
 /// Returns the view of a NodeClaim that a command created and that is not initialized yet.

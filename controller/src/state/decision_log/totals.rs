@@ -55,8 +55,8 @@ impl Totals {
                 self.correct_saving(decision);
             }
             DecisionKind::Initialized => {
-                if let (Some(first), Some(last)) = (decision.stages.first(), decision.stages.last()) {
-                    self.summary.starts.add(last.at.duration_since(first.at).as_secs().max(0).unsigned_abs());
+                if let Some(duration) = api::timeline::node_start(&decision.stages) {
+                    self.summary.starts.add(duration.as_secs().max(0).unsigned_abs());
                 }
             }
             DecisionKind::LaunchFailed => self.summary.launches_failed += decision.nodeclaims.count as u64,

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use api::nodepool::NodeClaimTemplate;
 use api::objects::{DaemonSet, Node, Pod, PodDisruptionBudget, Volume, VolumeAttachment};
 use api::status::{Condition, Conditioned};
+use api::timeline::AwaitedPod;
 use api::{DurationText, EC2NodeClass, NodeClaim, NodePool, annotation, condition, label};
 use jiff::Timestamp;
 use kube::Resource;
@@ -118,7 +119,14 @@ impl Indexed for Pod {
             if node.metadata.deletion_timestamp.is_some() {
                 all.work.push(WorkItem::Node(key_of(node.as_ref())));
             }
-            let Some(claim) = index.claim_of(node).filter(|_| event_node(before, after).is_some()) else { continue };
+            let Some(claim) = index.claim_of(node) else { continue };
+            if became_ready(before, after).is_some_and(|pod| AwaitedPod::from_claim(claim).is_some_and(|it| it.is(pod)))
+            {
+                all.work.push(WorkItem::Claim(key_of(claim.as_ref())));
+            }
+            if event_node(before, after).is_none() {
+                continue;
+            }
             all.work.push(WorkItem::Claim(key_of(claim.as_ref())));
             if !after.is_some_and(stays) && may_go_soon(index, claim) {
                 all.plan.push(PlanTrigger::Freed);
@@ -126,6 +134,11 @@ impl Indexed for Pod {
         }
         all
     }
+}
+
+/// Returns the pod if it became ready.
+fn became_ready<'a>(before: Option<&Pod>, after: Option<&'a Pod>) -> Option<&'a Pod> {
+    after.filter(|pod| pod.is_ready() && !before.is_some_and(Pod::is_ready))
 }
 
 /// Reports whether a pod is neither finished nor terminating.

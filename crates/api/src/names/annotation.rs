@@ -43,7 +43,8 @@ pub const GATE_TIMEOUT: &str = "kerf.sh/gate-timeout";
 pub const REBOOT_TIMEOUT: &str = "kerf.sh/reboot-timeout";
 /// Annotation of a Node: time of the agent's last report, in RFC 3339.
 pub const AGENT_HEARTBEAT: &str = "kerf.sh/agent-heartbeat";
-/// Annotation of a Node: timeline of its start as JSON, with the agent's `start`, and milliseconds from there by stage.
+/// Annotation of a Node: timeline of its start as JSON, with the agent's `start`, and milliseconds from there by stage. Annotation
+/// of a NodeClaim: the same of the whole start, from the creation of the pod that needed the node; see [`crate::timeline`].
 pub const TIMELINE: &str = "kerf.sh/timeline";
 /// Annotation of a Node: time in RFC 3339 at which EC2 reclaims the instance.
 pub const INTERRUPTION_DEADLINE: &str = "kerf.sh/interruption-deadline";

@@ -260,9 +260,12 @@ pub struct PodStatus {
     /// Time at which kubelet accepted the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
-    /// Resources that kubelet has allocated to each container.
+    /// Resources that kubelet has allocated to each container, and since when the container runs.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub container_statuses: Vec<ContainerStatus>,
+    /// Time since which all containers run, where their statuses were removed to save memory.
+    #[serde(skip)]
+    pub containers_started: Option<Timestamp>,
 }
 
 /// Condition of a pod.
@@ -311,6 +314,16 @@ impl Pod {
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.condition(condition::READY).is_some_and(|c| c.status == condition::TRUE)
+    }
+
+    /// Returns the time since which all containers run; `None` while one does not.
+    #[must_use]
+    pub fn containers_started(&self) -> Option<Timestamp> {
+        let all = self.spec.containers.iter().map(|container| {
+            let status = self.status.container_statuses.iter().find(|status| status.name == container.name)?;
+            status.state.as_ref()?.running.as_ref()?.started_at.as_ref().map(|time| time.0)
+        });
+        self.status.containers_started.or_else(|| all.collect::<Option<Vec<_>>>()?.into_iter().max())
     }
 
     /// Reports whether the pod has completed and uses no resources any more.

@@ -1,5 +1,7 @@
-//! Containers of pods: their requests and limits, their ports, and the resources that kubelet has allocated to them.
+//! Containers of pods: their requests and limits, their ports, the resources that kubelet has allocated to them, and their
+//! state.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::objects::ResourceList;
@@ -139,7 +141,25 @@ impl ResizePolicy {
     }
 }
 
-/// Resources that kubelet has allocated to a container.
+/// State of a container, if it is running.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerState {
+    /// Details of a running container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<RunningContainer>,
+}
+
+/// Details of a running container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RunningContainer {
+    /// Time of the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+}
+
+/// Resources that kubelet has allocated to a container, and the state of the container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerStatus {
@@ -151,6 +171,9 @@ pub struct ContainerStatus {
     /// Resources with which the container runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
+    /// State of the container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<ContainerState>,
 }
 
 #[cfg(test)]

@@ -114,8 +114,10 @@ impl Pod {
         Ok(most)
     }
 
-    /// Removes the statuses of containers that run with their requests, which is the case for nearly all containers.
+    /// Removes the statuses of containers that run with their requests, which is the case for nearly all containers. Keeps
+    /// since when all containers run.
     pub fn forget_usual_statuses(&mut self) {
+        self.status.containers_started = self.containers_started();
         let requests: BTreeMap<&str, &Container> =
             self.spec.containers.iter().map(|it| (it.name.as_str(), it)).collect();
         let more = |own: &ResourceList, known: &ResourceList| {
