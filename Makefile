@@ -159,9 +159,9 @@ nodeparts: prepare-nodeparts ## Builds the real containerd and kubelet once into
 moto: prepare-moto ## Installs moto, the independent emulation of EC2's wire format, into the cache.
 	@$(RUN) moto "installing moto" "first time: 1 minute" tests/steps/python-programs tests/moto/requirements.txt $(KERF_CACHE)/moto
 
-linters: prepare-linters ## Installs the linters of IAM policies and dashboards; builds promtool if it is missing.
+linters: prepare-linters ## Installs the linters of IAM policies and dashboards; builds Prometheus, which judges rules and boards.
 	@$(RUN) linters "installing linters" "first time: 1 minute" tests/steps/python-programs tests/linters/requirements.txt $(KERF_CACHE)/linters
-	@command -v promtool >/dev/null || GOFLAGS=-tags=remove_all_sd $(RUN) promtool "building promtool" "first time: 1 to 3 minutes" $(GO) tests/promtool
+	@GOFLAGS=-tags=remove_all_sd $(RUN) prometheus "building Prometheus" "first time: 1 to 4 minutes" $(GO) tests/prometheus
 
 helm: prepare-helm ## Builds Helm 3 and Helm 4, which render the chart, once into the cache.
 	@$(RUN) helm3 "building Helm 3" "first time: 1 to 4 minutes" $(GO) tests/helm/helm3

@@ -1,6 +1,7 @@
 //! Tests of the whole system as one program. Linking a program takes as long as compiling its tests.
 
 mod agent_with_karpenter;
+mod boards;
 mod chart;
 mod cli_on_cluster;
 mod conformance;

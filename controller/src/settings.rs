@@ -2,6 +2,7 @@
 
 mod gates;
 mod inherited;
+mod values;
 
 use std::time::Duration;
 
@@ -9,6 +10,9 @@ use clap::Parser;
 use daemon::flag::boolean;
 use inherited::Inherited;
 use planner::{MinValuesPolicy, PreferencePolicy, PreferencePremium};
+use values::{
+    absolute_url, duration, label_key, log_level, min_values, per_mille, preferences, premium, refresh, view_age,
+};
 
 use crate::metrics::detail::MetricsDetail;
 use crate::provision::batcher::BatchWindow;
@@ -94,6 +98,9 @@ pub struct Args {
     /// Detail of metrics of nodes, pods and objects: aggregated, or karpenter for Karpenter's series of each one.
     #[arg(long, env = "METRICS_DETAIL", default_value = "aggregated", value_parser = str::parse::<MetricsDetail>)]
     metrics_detail: MetricsDetail,
+    /// Label of pods or namespaces, such as team, by whose values metrics report the cost [default: none].
+    #[arg(long, env = "COST_LABEL", default_value = "", value_parser = label_key)]
+    cost_label: String,
     /// Port of /healthz and /readyz.
     #[arg(long, env = "HEALTH_PROBE_PORT", default_value_t = 8081)]
     health_probe_port: u16,
@@ -206,6 +213,8 @@ pub struct Settings {
     pub unmet: Vec<String>,
     /// Detail of metrics of nodes, pods and objects.
     pub metrics_detail: MetricsDetail,
+    /// Label of pods or namespaces by whose values metrics report the cost.
+    pub cost_label: Option<String>,
     /// True if metrics of nodes, NodePools and pods, and of conditions of NodeClaims, NodePools and nodes are exported.
     pub exports_cluster_state: bool,
 }
@@ -271,84 +280,9 @@ impl Args {
             log_format: self.log_format,
             unmet,
             metrics_detail: self.metrics_detail,
+            cost_label: Some(self.cost_label).filter(|label| !label.is_empty()),
             exports_cluster_state: !self.inherited.disable_cluster_state_observability,
         }
-    }
-}
-
-fn preferences(text: &str) -> Result<PreferencePolicy, String> {
-    match text {
-        "Respect" => Ok(PreferencePolicy::Respect),
-        "Ignore" => Ok(PreferencePolicy::Ignore),
-        _ => Err(format!("{text:?} is not a valid policy: write Respect or Ignore")),
-    }
-}
-
-fn premium(text: &str) -> Result<PreferencePremium, String> {
-    api::price::premium(text).map(PreferencePremium::from).map_err(|error| error.to_string())
-}
-
-fn min_values(text: &str) -> Result<MinValuesPolicy, String> {
-    match text {
-        "Strict" => Ok(MinValuesPolicy::Strict),
-        "BestEffort" => Ok(MinValuesPolicy::BestEffort),
-        _ => Err(format!("{text:?} is not a valid policy: write Strict or BestEffort")),
-    }
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let parsed: jiff::SignedDuration =
-        text.parse().map_err(|_| format!("{text:?} is not a duration: write it like 10s or 200ms"))?;
-    Duration::try_from(parsed).map_err(|_| format!("{text:?} is negative"))
-}
-
-fn refresh(text: &str) -> Result<Duration, String> {
-    let interval = duration(text)?;
-    let least = Duration::from_secs(60);
-    if interval < least {
-        Err(format!("{text:?} is too short: EC2 is called at most once a minute"))
-    } else {
-        Ok(interval)
-    }
-}
-
-/// Parses the maximum age of a view. A watch is confirmed every two minutes when nothing happens.
-fn view_age(text: &str) -> Result<jiff::SignedDuration, String> {
-    let age = jiff::SignedDuration::try_from(duration(text)?).map_err(|_| format!("{text:?} is too long"))?;
-    let least = jiff::SignedDuration::from_secs(150);
-    let complaint = || format!("{text:?} is too short: a watch is confirmed every two minutes, write 150s or more");
-    (age >= least).then_some(age).ok_or_else(complaint)
-}
-
-/// Parses a fraction such as 0.075 into thousandths, without a float.
-fn per_mille(text: &str) -> Result<u32, String> {
-    let complaint = || format!("{text:?} is not a fraction between 0 and 1, such as 0.075");
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let whole: u32 = whole.parse().map_err(|_| complaint())?;
-    let digits: String = fraction.chars().chain("000".chars()).take(3).collect();
-    let thousandths: u32 = digits.parse().map_err(|_| complaint())?;
-    let all_digits = fraction.chars().all(|digit| digit.is_ascii_digit());
-    (whole <= 1 && all_digits && whole * 1000 + thousandths <= 1000)
-        .then_some(whole * 1000 + thousandths)
-        .ok_or_else(complaint)
-}
-
-fn absolute_url(text: &str) -> Result<String, String> {
-    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    match host {
-        _ if api::endpoint::is_plain_remote(text) => Err(format!("{text:?} is not https; {}", api::endpoint::CURE)),
-        None if text.is_empty() => Ok(String::new()),
-        Some(host) if !host.is_empty() => Ok(text.to_owned()),
-        _ => Err(format!("{text:?} is not an absolute URL with a host, such as https://ABC.eks.amazonaws.com")),
-    }
-}
-
-fn log_level(text: &str) -> Result<log::LevelFilter, String> {
-    match text {
-        "debug" => Ok(log::LevelFilter::Debug),
-        "info" | "" => Ok(log::LevelFilter::Info),
-        "error" => Ok(log::LevelFilter::Error),
-        _ => Err(format!("unknown log level {text:?}: use debug, info or error")),
     }
 }
 
@@ -393,6 +327,7 @@ mod tests {
             ("--metrics-detail=full", "write aggregated or karpenter"),
             ("--max-view-age=2m", "write 150s or more"),
             ("--max-view-age=soon", "write it like 10s"),
+            ("--cost-label=a b", "not the key of a label"),
         ];
         for (flag, cure) in rows {
             let message = args(&[flag]).err().map(|error| error.to_string()).unwrap_or_default();

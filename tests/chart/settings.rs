@@ -77,10 +77,11 @@ fn chart_passes_detail_of_metrics_to_the_controller() -> Result<()> {
     let detail = |given: &[&str]| -> Result<_> {
         let found = settings(&environment(&[&super::LEAST[..], &[REGION], given].concat())?)?;
         ensure!(found.exports_cluster_state, "{found:?}");
-        Ok(found.metrics_detail)
+        Ok((found.metrics_detail, found.cost_label))
     };
-    ensure!(detail(&[])? == MetricsDetail::Aggregated);
-    ensure!(detail(&["--set=kerf.metricsDetail=karpenter"])? == MetricsDetail::Karpenter);
+    ensure!(detail(&[])? == (MetricsDetail::Aggregated, None));
+    let given = ["--set=kerf.metricsDetail=karpenter", "--set=kerf.costLabel=example.com/team"];
+    ensure!(detail(&given)? == (MetricsDetail::Karpenter, Some("example.com/team".to_owned())));
     Ok(())
 }
 

@@ -136,7 +136,7 @@ fn test_file(scrape: &str) -> Value {
 fn karpenters_boards_return_data_in_karpenter_detail() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("boards.test.yaml"), test_file(&scrape()).to_string()).unwrap();
-    let output = Command::new(linters::promtool().unwrap())
+    let output = Command::new(linters::prometheus("promtool").unwrap())
         .args(["test", "rules", "boards.test.yaml"])
         .current_dir(folder.path())
         .output()

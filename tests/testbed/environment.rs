@@ -74,6 +74,7 @@ pub struct Environment {
     /// Program of the real Karpenter, which runs in place of Kerf's controller.
     karpenter: Option<PathBuf>,
     metrics_detail: &'static str,
+    cost_label: &'static str,
     zonal_shift: bool,
     service_cidr: &'static str,
     ports: Ports,
@@ -149,6 +150,7 @@ impl Environment {
             queue,
             karpenter: None,
             metrics_detail: "aggregated",
+            cost_label: "",
             zonal_shift: false,
             service_cidr: if setup.ipv6 { IPV6_SERVICE_CIDR } else { SERVICE_CIDR },
             ports,
@@ -182,6 +184,11 @@ impl Environment {
         self.metrics_detail = detail;
     }
 
+    /// Sets the label by whose values controllers that start from now on report the cost; empty for none.
+    pub fn set_cost_label(&mut self, label: &'static str) {
+        self.cost_label = label;
+    }
+
     /// Sets whether controllers that start from now on follow zonal shifts.
     pub fn set_zonal_shift(&mut self, enabled: bool) {
         self.zonal_shift = enabled;
@@ -194,7 +201,7 @@ impl Environment {
         if !self.gates.is_empty() {
             command.env("FEATURE_GATES", &self.gates);
         }
-        command.env("METRICS_DETAIL", self.metrics_detail);
+        command.env("METRICS_DETAIL", self.metrics_detail).env("COST_LABEL", self.cost_label);
         command.env("ENABLE_ZONAL_SHIFT", self.zonal_shift.to_string());
         let name = if self.karpenter.is_some() { "karpenter" } else { "controller" };
         self.controller = Some(Process::spawn(name, command, &self.folder().join(format!("{name}.log")))?);

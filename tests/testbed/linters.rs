@@ -32,15 +32,12 @@ pub fn python() -> Result<PathBuf> {
     Ok(python_programs("linters")?.join("python3"))
 }
 
-/// Returns Prometheus' rule checker: the installed one, or else a build from its source, which takes many minutes once.
+/// Returns a program of Prometheus, `prometheus` or `promtool`, built from its source: minutes, once.
 ///
 /// # Errors
 /// Returns an error if it cannot be built.
-pub fn promtool() -> Result<PathBuf> {
-    match on_path("promtool") {
-        Some(found) => Ok(found),
-        None => Ok(go_program("promtool")?.join("promtool")),
-    }
+pub fn prometheus(program: &str) -> Result<PathBuf> {
+    Ok(go_program("prometheus")?.join(program))
 }
 
 /// Returns an installed program of this machine, for programs that tests cannot install.

@@ -10,7 +10,7 @@ use super::{is_of, named, text};
 const LEADER_LEASE: &str = "karpenter-leader-election";
 
 /// Variables that the controller reads; a test compares them with its settings.
-const SUPPORTED_VARIABLES: [&str; 48] = [
+const SUPPORTED_VARIABLES: [&str; 49] = [
     "AMI_REFRESH_INTERVAL",
     "AWS_ENDPOINT_URL",
     "AWS_REGION",
@@ -20,6 +20,7 @@ const SUPPORTED_VARIABLES: [&str; 48] = [
     "CLUSTER_CIDR",
     "CLUSTER_ENDPOINT",
     "CLUSTER_NAME",
+    "COST_LABEL",
     "CPU_REQUESTS",
     "DEBUG_PORT",
     "DISABLE_CLUSTER_STATE_OBSERVABILITY",

@@ -26,6 +26,7 @@
   (list "INTERRUPTION_QUEUE" $settings.interruptionQueue)
   (list "DISABLE_CLUSTER_STATE_OBSERVABILITY" $settings.disableClusterStateObservability)
   (list "METRICS_DETAIL" .Values.kerf.metricsDetail)
+  (list "COST_LABEL" .Values.kerf.costLabel)
   (list "ENABLE_ZONAL_SHIFT" (ternary "true" "" $settings.enableZonalShift))
   (list "DISABLE_DRY_RUN" $settings.disableDryRun)
   (list "BATCH_MAX_DURATION" $settings.batchMaxDuration)

@@ -51,6 +51,8 @@ pub struct ClusterMetrics {
     detail: MetricsDetail,
     /// False if metrics of nodes, NodePools, pods and conditions are left out, apart from conditions of EC2NodeClasses.
     includes_state: bool,
+    /// Label by whose values the cost is reported.
+    cost_label: Option<String>,
     exported: GaugeSet,
     waits: Waits,
     unpriced: UnpricedNodes,
@@ -64,7 +66,13 @@ impl ClusterMetrics {
     pub fn new(detail: MetricsDetail, includes_state: bool, since: Timestamp) -> Self {
         let (exported, unpriced) = (GaugeSet::default(), UnpricedNodes::default());
         let names = BoundedNames::default();
-        Self { detail, includes_state, exported, waits: Waits::new(since), unpriced, names }
+        Self { detail, includes_state, cost_label: None, exported, waits: Waits::new(since), unpriced, names }
+    }
+
+    /// Reports the cost also by the values of this label of pods or namespaces.
+    #[must_use]
+    pub fn with_cost_label(self, cost_label: Option<String>) -> Self {
+        Self { cost_label, ..self }
     }
 
     /// Replaces the gauges. This takes longer than to observe them, and needs no index.
@@ -95,6 +103,9 @@ impl ClusterMetrics {
             samples.extend(pools(index, detail));
             samples.extend(conditions::samples(source, now));
             samples.extend(costs::samples(index, &machines));
+            if let Some(label) = &self.cost_label {
+                samples.extend(costs::by_label(index, &machines, label));
+            }
             self.waits.observe(index, decisions, metrics);
             let source = pods::PodSource { index, decisions, waits: &self.waits };
             samples.extend(pods::samples(source, detail, now));

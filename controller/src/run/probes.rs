@@ -64,7 +64,8 @@ impl Probes {
             usage: GaugeSet::default(),
             progress: GaugeSet::default(),
             watches: GaugeSet::default(),
-            fleet: ClusterMetrics::new(settings.metrics_detail, settings.exports_cluster_state, started),
+            fleet: ClusterMetrics::new(settings.metrics_detail, settings.exports_cluster_state, started)
+                .with_cost_label(settings.cost_label.clone()),
             process: ProcessUsage::new(started),
         }
     }

@@ -180,7 +180,9 @@ fn listed_faults(key: &str, values: &[&str], min_values: Option<i32>) -> Vec<(&'
 
 /// Reports whether the text is a name of at most 63 characters with an optional DNS prefix of at most 253, as for Kubernetes
 /// labels.
-fn is_qualified_name(key: &str) -> bool {
+/// Reports whether the text is the key of a label: a name of at most 63 characters, after a DNS name and a slash if it has one.
+#[must_use]
+pub fn is_qualified_name(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     prefix.is_none_or(is_dns_subdomain) && !name.is_empty() && is_label_value(name)
 }

@@ -14,17 +14,16 @@ use crate::metrics::gauge_set::Sample;
 use crate::metrics::{self, ByNodePoolInstanceTypeCapacityType as Kind};
 use crate::state::index::Index;
 
-/// Maximum number of workloads that are reported by name.
-const WORKLOADS: usize = 50;
+/// Maximum number of workloads, and of values of a label, that are reported by name.
+const OWNERS: usize = 50;
 /// Maximum number of combinations of NodePool, instance type and capacity type that are reported separately.
 const KINDS: usize = 100;
 /// Label value for the rest.
 const OTHER: &str = "other";
 /// Label value for nodes without pods.
 const IDLE: &str = "idle";
-
-/// Namespace and name of a workload.
-type Workload = (String, String);
+/// Label value for pods without the label.
+const NONE: &str = "none";
 
 #[derive(Clone, Copy, Default)]
 struct Cost {
@@ -44,12 +43,33 @@ pub(super) fn samples(index: &Index, machines: &[&NodeSample<'_>]) -> Vec<Sample
         .collect();
     samples.push(Sample::new(&metrics::UNPRICED, NoLabels, unpriced as f64));
     samples.extend(kinds(machines));
-    for ((namespace, workload), cost) in dearest(workloads(index, machines)) {
+    samples.extend(zones(machines));
+    let workload = |pod: &Pod| (pod.namespace().to_owned(), workload(pod));
+    let in_none = |name: &str| (String::new(), name.to_owned());
+    let costs = shared(index, machines, workload, in_none(IDLE));
+    for ((namespace, workload), cost) in dearest(costs, in_none(OTHER)) {
         let labels = metrics::ByNamespaceWorkload { namespace: &namespace, workload: &workload };
         samples.push(Sample::new(&metrics::WORKLOAD_COST, labels, cost.dollars));
         samples.push(Sample::new(&metrics::WORKLOAD_PODS, labels, cost.pods));
     }
     samples
+}
+
+/// Returns the cost by the values of a label of pods. A pod without it counts for the label of its namespace.
+pub(super) fn by_label(index: &Index, machines: &[&NodeSample<'_>], label: &str) -> Vec<Sample> {
+    let value = |pod: &Pod| label_value(index, pod, label).unwrap_or(NONE).to_owned();
+    let costs = shared(index, machines, value, IDLE.to_owned());
+    let samples = |(value, cost): (String, Cost)| {
+        let labels = metrics::ByLabelValue { label, value: &value };
+        [Sample::new(&metrics::LABEL_COST, labels, cost.dollars), Sample::new(&metrics::LABEL_PODS, labels, cost.pods)]
+    };
+    dearest(costs, OTHER.to_owned()).into_iter().flat_map(samples).collect()
+}
+
+fn label_value<'a>(index: &'a Index, pod: &'a Pod, label: &str) -> Option<&'a str> {
+    let own = pod.metadata.labels.as_ref().and_then(|labels| labels.get(label));
+    let of_namespace = || index.namespaces.get(pod.namespace())?.metadata.labels.as_ref()?.get(label);
+    own.or_else(of_namespace).map(String::as_str)
 }
 
 /// Nodes whose price was unknown at the last scrape, by name.
@@ -88,18 +108,36 @@ fn kinds(machines: &[&NodeSample<'_>]) -> Vec<Sample> {
     kinds.into_iter().chain(others).map(|(labels, count)| Sample::new(&metrics::NODES, labels, count)).collect()
 }
 
-fn workloads(index: &Index, machines: &[&NodeSample<'_>]) -> BTreeMap<Workload, Cost> {
-    let mut costs: BTreeMap<Workload, Cost> = BTreeMap::new();
+/// Counts nodes by NodePool, zone and capacity type.
+fn zones(machines: &[&NodeSample<'_>]) -> impl Iterator<Item = Sample> {
+    let mut counts: BTreeMap<metrics::ByNodePoolCapacityTypeZone<'_>, f64> = BTreeMap::new();
+    for machine in machines {
+        let zone = machine.node.label(label::ZONE).unwrap_or_default();
+        let labels =
+            metrics::ByNodePoolCapacityTypeZone { nodepool: machine.pool, capacity_type: machine.capacity_type, zone };
+        *counts.entry(labels).or_default() += 1.0;
+    }
+    counts.into_iter().map(|(labels, count)| Sample::new(&metrics::ZONE_NODES, labels, count))
+}
+
+/// Divides the price of each node among the owners of its pods. A node without requests counts as `idle`.
+fn shared<K: Ord + Clone>(
+    index: &Index,
+    machines: &[&NodeSample<'_>],
+    owner: impl Fn(&Pod) -> K,
+    idle: K,
+) -> BTreeMap<K, Cost> {
+    let mut costs: BTreeMap<K, Cost> = BTreeMap::new();
     for machine in machines {
         let pods: Vec<&Pod> =
             index.pods_on(machine.node.name()).filter(|pod| !pod.is_terminal()).map(AsRef::as_ref).collect();
         let weights: Vec<f64> = pods.iter().map(|pod| weight(pod, &machine.allocatable)).collect();
         let (price, whole) = (machine.price.unwrap_or_default(), weights.iter().sum::<f64>());
         if whole <= 0.0 {
-            costs.entry((String::new(), IDLE.to_owned())).or_default().dollars += price;
+            costs.entry(idle.clone()).or_default().dollars += price;
         }
         for (pod, weight) in pods.iter().zip(weights) {
-            let cost = costs.entry((pod.namespace().to_owned(), workload(pod))).or_default();
+            let cost = costs.entry(owner(pod)).or_default();
             cost.pods += 1.0;
             if whole > 0.0 {
                 cost.dollars += price * weight / whole;
@@ -130,16 +168,17 @@ fn workload(pod: &Pod) -> String {
     }
 }
 
-fn dearest(costs: BTreeMap<Workload, Cost>) -> Vec<(Workload, Cost)> {
+/// Returns the most expensive owners, and the sum of the rest as `other`.
+fn dearest<K>(costs: BTreeMap<K, Cost>, other: K) -> Vec<(K, Cost)> {
     let mut all: Vec<_> = costs.into_iter().collect();
     all.sort_by(|one, other| other.1.dollars.total_cmp(&one.1.dollars));
-    let rest = all.split_off(all.len().min(WORKLOADS));
+    let rest = all.split_off(all.len().min(OWNERS));
     if !rest.is_empty() {
         let sum = rest.iter().fold(Cost::default(), |sum, (_, cost)| Cost {
             dollars: sum.dollars + cost.dollars,
             pods: sum.pods + cost.pods,
         });
-        all.push(((String::new(), OTHER.to_owned()), sum));
+        all.push((other, sum));
     }
     all
 }

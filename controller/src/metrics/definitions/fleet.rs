@@ -8,9 +8,9 @@ use daemon::metrics;
 
 use super::buckets::{DURATIONS, STEPS};
 use super::labels::{
-    ByInstanceType, ByInstanceTypeCapacityTypeZone, ByNameNamespace, ByNamespaceWorkload, ByNodePool,
-    ByNodePoolInstanceTypeCapacityType, ByNodePoolPhaseScheduledReady, ByNodePoolResourceType, ByResourceType,
-    ByResourceTypeNodePool,
+    ByInstanceType, ByInstanceTypeCapacityTypeZone, ByLabelValue, ByNameNamespace, ByNamespaceWorkload, ByNodePool,
+    ByNodePoolCapacityTypeZone, ByNodePoolInstanceTypeCapacityType, ByNodePoolPhaseScheduledReady,
+    ByNodePoolResourceType, ByResourceType, ByResourceTypeNodePool,
 };
 
 metrics! {
@@ -72,6 +72,10 @@ metrics! {
         "Nodes by pool, instance type and capacity type; beyond 100 combinations the rarest are reported as type \
          other"
     );
+    ZONE_NODES: Gauge<ByNodePoolCapacityTypeZone> = (
+        "kerf_nodes_zone_count",
+        "Nodes by pool, capacity type and zone"
+    );
     WORKLOAD_COST: Gauge<ByNamespaceWorkload> = (
         "kerf_workload_cost_dollars_per_hour",
         "Share of a workload in the price of its nodes, by requests, idle capacity shared; the 50 most expensive, \
@@ -80,6 +84,15 @@ metrics! {
     WORKLOAD_PODS: Gauge<ByNamespaceWorkload> = (
         "kerf_workload_pods_count",
         "Pods of the workloads with a reported cost"
+    );
+    LABEL_COST: Gauge<ByLabelValue> = (
+        "kerf_label_cost_dollars_per_hour",
+        "Share of the pods with a value of the label COST_LABEL in the price of their nodes, as for workloads; pods \
+         without the label count for that of their namespace, or as none"
+    );
+    LABEL_PODS: Gauge<ByLabelValue> = (
+        "kerf_label_pods_count",
+        "Pods by the values of the label COST_LABEL"
     );
     PODS: Gauge<ByNodePoolPhaseScheduledReady> = (
         "karpenter_pods_state",

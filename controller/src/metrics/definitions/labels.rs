@@ -24,6 +24,7 @@ labels! {
     ByInstanceType { instance_type }
     ByInstanceTypeCapacityTypeZone { instance_type, capacity_type, zone }
     ByKind { kind }
+    ByLabelValue { label, value }
     ByMessageType { message_type }
     ByNameNamespace { name, namespace }
     ByNamespaceWorkload { namespace, workload }
