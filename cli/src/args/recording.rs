@@ -18,12 +18,18 @@ pub struct Record {
     /// Folder of the recording; a recording that is already there is continued
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
+    /// Audit logs, and dumps of kubectl get --watch --output-watch-events -o json, in place of a cluster; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub from: Vec<PathBuf>,
     /// Context of the kubeconfig [default: the current one]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "from")]
     pub context: Option<String>,
     /// End after this time, such as 90m, 24h or 7d [default: at Ctrl-C]
-    #[arg(long = "for", value_name = "DURATION", value_parser = period)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = period, conflicts_with = "from")]
     pub lasts: Option<SignedDuration>,
+    /// Replace names by pseudonyms; FILE has the key, and is created if it does not exist
+    #[arg(long, value_name = "FILE")]
+    pub pseudonyms: Option<PathBuf>,
     /// Maximum size; the oldest part is deleted beyond it
     #[arg(long, value_name = "SIZE", default_value = "1Gi", value_parser = size)]
     pub max_size: u64,

@@ -1,4 +1,8 @@
-//! `kerf record`: follows a live cluster into a recording.
+//! `kerf record`: follows a live cluster into a recording, or reads what others wrote about one.
+
+mod audit;
+mod files;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,6 +12,9 @@ use api::decisions::storage::MARKET;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use files::{Files, Observation};
+
+use super::recording::pseudonyms::Pseudonyms;
 use super::recording::slim::slim;
 use super::recording::write::Writer;
 use crate::adopt;
@@ -16,14 +23,50 @@ use crate::failure::Failure;
 use crate::live::{Follower, Seen};
 use crate::output::counted;
 
+/// Settings of the controller whose values are names or addresses.
+const NAMING_VARIABLES: [&str; 6] =
+    ["CLUSTER_NAME", "CLUSTER_ENDPOINT", "CLUSTER_CA_BUNDLE", "INTERRUPTION_QUEUE", "SYSTEM_NAMESPACE", "COST_LABEL"];
 /// Interval between two readings of the published market, which is large.
 const MARKET_EVERY: SignedDuration = SignedDuration::from_hours(1);
 
-/// Records until Ctrl-C or the end of the period, and returns a sentence about the recording. `note` gets sentences on the way.
+/// Records and returns a sentence about the recording. `note` gets sentences on the way.
 ///
 /// # Errors
-/// Returns an error if the cluster cannot be followed or the recording cannot be written.
+/// Returns an error if the cluster cannot be followed, a file cannot be read, or the recording cannot be written.
 pub fn record(args: &Record, note: &mut dyn FnMut(&str)) -> Result<String, Failure> {
+    if args.from.is_empty() { follow(args, note) } else { convert(args, note) }
+}
+
+/// Records what audit logs and dumps of watches contain.
+fn convert(args: &Record, note: &mut dyn FnMut(&str)) -> Result<String, Failure> {
+    let files = Files::open(&args.from)?;
+    let first = files.first_state()?;
+    if first.without_object > 0 {
+        let writes = counted(first.without_object, "write");
+        note(&format!(
+            "{writes} without the written object: let the audit policy log writes of these kinds at level RequestResponse"
+        ));
+    }
+    let unwritable = |error: io::Error| Failure::usage(format!("{}: {error}", args.out.display()));
+    let mut recorder = Recorder::begin(args, files.begin, &first.objects, note)?;
+    recorder.set_controller(files.begin).map_err(unwritable)?;
+    let (mut now, mut observations) = (files.begin, files.observations()?);
+    while let Some(Observation { at, seen }) = observations.next()? {
+        if at <= files.begin {
+            continue;
+        }
+        now = at;
+        recorder.take(seen, now, note).map_err(unwritable)?;
+        recorder.set_controller(now).map_err(unwritable)?;
+        recorder.writer.tick(now).map_err(unwritable)?;
+    }
+    let objects = counted(recorder.writer.objects(), "object");
+    recorder.writer.finish(now).map_err(unwritable)?;
+    Ok(summary(&args.out, now.duration_since(files.begin), &objects))
+}
+
+/// Records a live cluster until Ctrl-C or the end of the period.
+fn follow(args: &Record, note: &mut dyn FnMut(&str)) -> Result<String, Failure> {
     let cluster = LiveCluster { live: true, context: args.context.clone() };
     let mut follower = Follower::start(&cluster)?;
     let begin = Timestamp::now();
@@ -31,33 +74,28 @@ pub fn record(args: &Record, note: &mut dyn FnMut(&str)) -> Result<String, Failu
     let Some(first) = first_state(&mut follower, note)? else {
         return Ok("nothing was recorded\n".to_owned());
     };
-    let mut controllers = Controllers::default();
-    first.objects.iter().for_each(|object| controllers.set(object));
-    let objects = first.objects.iter().filter_map(|object| slimmed(object, note)).collect();
     let begin = Timestamp::now();
     let unwritable = |error: io::Error| Failure::usage(format!("{}: {error}", args.out.display()));
-    let mut writer = Writer::begin(&args.out, args.max_size, begin, objects).map_err(unwritable)?;
-    let (count, place) = (counted(writer.objects(), "object"), args.out.display());
+    let mut recorder = Recorder::begin(args, begin, &first.objects, note)?;
+    let (count, place) = (counted(recorder.writer.objects(), "object"), args.out.display());
     note(&format!("recording {count} in {place}; Ctrl-C ends it"));
     for seen in first.since {
-        take(&mut writer, &mut controllers, seen, begin, note).map_err(unwritable)?;
+        recorder.take(seen, begin, note).map_err(unwritable)?;
     }
     let mut market = MarketReader { due: begin };
     let mut now = begin;
     while end.is_none_or(|end| now < end) {
         let Some(seen) = follower.next()? else { break };
         now = Timestamp::now();
-        take(&mut writer, &mut controllers, seen, now, note).map_err(unwritable)?;
-        if let Some(variables) = controllers.variables() {
-            writer.set_controller(now, variables).map_err(unwritable)?;
+        recorder.take(seen, now, note).map_err(unwritable)?;
+        recorder.set_controller(now).map_err(unwritable)?;
+        if let Some(map) = market.read(&follower, &recorder.controllers, now, note) {
+            recorder.writer.set_market(now, map).map_err(unwritable)?;
         }
-        if let Some(map) = market.read(&follower, &controllers, now, note) {
-            writer.set_market(now, map).map_err(unwritable)?;
-        }
-        writer.tick(now).map_err(unwritable)?;
+        recorder.writer.tick(now).map_err(unwritable)?;
     }
-    let objects = counted(writer.objects(), "object");
-    writer.finish(now).map_err(unwritable)?;
+    let objects = counted(recorder.writer.objects(), "object");
+    recorder.writer.finish(now).map_err(unwritable)?;
     Ok(summary(&args.out, now.duration_since(begin), &objects))
 }
 
@@ -91,43 +129,74 @@ fn first_state(follower: &mut Follower, note: &mut dyn FnMut(&str)) -> Result<Op
     Ok(Some(FirstState { objects: lists.into_values().flatten().collect(), since }))
 }
 
-fn take(
-    writer: &mut Writer,
-    controllers: &mut Controllers,
-    seen: Seen,
-    now: Timestamp,
-    note: &mut dyn FnMut(&str),
-) -> io::Result<()> {
-    match seen {
-        Seen::List(kind, objects) => {
-            objects.iter().for_each(|object| controllers.set(object));
-            let objects = objects.iter().filter_map(|object| slimmed(object, note)).collect();
-            writer.set_all(now, kind, objects)
+/// Writes observations into a recording.
+struct Recorder {
+    writer: Writer,
+    controllers: Controllers,
+    pseudonyms: Option<Pseudonyms>,
+}
+
+impl Recorder {
+    /// Begins a recording with the first state.
+    fn begin(args: &Record, now: Timestamp, objects: &[Value], note: &mut dyn FnMut(&str)) -> Result<Self, Failure> {
+        let mut controllers = Controllers::default();
+        objects.iter().for_each(|object| controllers.set(object));
+        let unreadable = |path: &Path, error: io::Error| Failure::usage(format!("{}: {error}", path.display()));
+        let pseudonyms = args.pseudonyms.as_ref();
+        let pseudonyms =
+            pseudonyms.map(|path| Pseudonyms::read(path).map_err(|error| unreadable(path, error))).transpose()?;
+        let first = objects.iter().filter_map(|object| slimmed(object, pseudonyms.as_ref(), note)).collect();
+        let writer = Writer::begin(&args.out, args.max_size, now, first);
+        let writer = writer.map_err(|error| unreadable(&args.out, error))?;
+        Ok(Self { writer, controllers, pseudonyms })
+    }
+
+    fn take(&mut self, seen: Seen, now: Timestamp, note: &mut dyn FnMut(&str)) -> io::Result<()> {
+        let Self { writer, controllers, pseudonyms } = self;
+        let mut slimmed = |object: &Value| slimmed(object, pseudonyms.as_ref(), note);
+        match seen {
+            Seen::List(kind, objects) => {
+                objects.iter().for_each(|object| controllers.set(object));
+                writer.set_all(now, kind, objects.iter().filter_map(slimmed).collect())
+            }
+            Seen::Set(object) => {
+                controllers.set(&object);
+                slimmed(&object).map_or(Ok(()), |object| writer.set(now, object))
+            }
+            Seen::Gone(object) => {
+                controllers.remove(&object);
+                slimmed(&object).map_or(Ok(()), |object| writer.remove(now, &object))
+            }
+            Seen::Trouble(trouble) => {
+                note(&trouble);
+                Ok(())
+            }
+            Seen::Nothing => Ok(()),
         }
-        Seen::Set(object) => {
-            controllers.set(&object);
-            slimmed(&object, note).map_or(Ok(()), |object| writer.set(now, object))
+    }
+
+    /// Writes the settings of the cluster's controller. With pseudonyms, those with names are left out.
+    fn set_controller(&mut self, now: Timestamp) -> io::Result<()> {
+        let Some(mut variables) = self.controllers.variables() else { return Ok(()) };
+        if self.pseudonyms.is_some() {
+            variables.retain(|name, _| !NAMING_VARIABLES.contains(&name.as_str()));
         }
-        Seen::Gone(object) => {
-            controllers.remove(&object);
-            writer.remove(now, &object)
-        }
-        Seen::Trouble(trouble) => {
-            note(&trouble);
-            Ok(())
-        }
-        Seen::Nothing => Ok(()),
+        self.writer.set_controller(now, variables)
     }
 }
 
 /// Returns the slim object. One that cannot be read is left out, with a note.
-fn slimmed(object: &Value, note: &mut dyn FnMut(&str)) -> Option<Value> {
-    slim(object).unwrap_or_else(|error| {
+fn slimmed(object: &Value, pseudonyms: Option<&Pseudonyms>, note: &mut dyn FnMut(&str)) -> Option<Value> {
+    let mut slimmed = slim(object).unwrap_or_else(|error| {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let (kind, namespace, name) = (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
         note(&format!("{kind} {namespace}/{name} is not recorded: {error}"));
         None
-    })
+    })?;
+    if let Some(pseudonyms) = pseudonyms {
+        pseudonyms.replace(&mut slimmed);
+    }
+    Some(slimmed)
 }
 
 /// Deployments of controllers, complete.

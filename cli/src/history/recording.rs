@@ -3,6 +3,7 @@
 //! Each file begins with the whole state, so that a recording can lose its oldest files. A file that was cut is read until its last whole
 //! line.
 
+pub(super) mod pseudonyms;
 pub(super) mod read;
 pub(super) mod slim;
 pub(super) mod write;
