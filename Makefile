@@ -15,7 +15,7 @@ GO = tests/steps/go-program
 # Prerequisites are ordered steps: the first one checks the machine.
 .NOTPARALLEL:
 
-.PHONY: help demo test bare e2e amis linters lint soak hostile crowd pace bench fidelity fuzz day traces pictures peers peers-live conformance bless controlplane agent node \
+.PHONY: help demo test bare e2e amis linters lint soak hostile crowd pace bench fidelity fuzz day traces pictures screens peers peers-live conformance bless controlplane agent node \
 	nodeparts moto helm images packer release verify-release publish advisories
 
 help: ## Shows this list.
@@ -107,6 +107,12 @@ traces: prepare-traces ## Plays a public workload trace by the rules of Kerf and
 pictures: prepare-pictures ## Simulates the day without faults and writes its charts to docs/pictures.
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
 	@$(CARGO_TARGET_DIR)/release/peers pictures
+
+# BLESS=1 writes the pictures of the documentation.
+screens: prepare-screens ## Tests the page of `kerf ui` in a headless browser and `kerf top` in a terminal; compares their pictures.
+	@$(RUN) workspace "building the workspace" "first time: 5 to 9 minutes" cargo build --workspace --locked
+	@tests/steps/node-packages tests/screens $(KERF_CACHE)/screens
+	@tests/screens/run $(KERF_CACHE)/screens
 
 # Writes docs/performance.md.
 peers: prepare-peers controlplane agent ## Compares planner and agent with peers and a lower bound; needs an idle machine.

@@ -105,7 +105,7 @@ pub enum ExplainedObject {
 /// Arguments of `kerf why cost`.
 #[derive(Debug, Args)]
 pub struct ExplainedCost {
-    /// Label of pods by which the cost is shown, such as team [default: by workload]
+    /// Label of pods or of their namespaces by which the cost is shown, such as team [default: by workload]
     #[arg(long, value_name = "LABEL")]
     pub by: Option<String>,
     /// Input of the plan.
@@ -163,6 +163,12 @@ pub struct Top {
     /// Only nodes whose labels match, as in kubectl
     #[arg(short = 'l', long, value_name = "SELECTOR", default_value = "", value_parser = Selector::parse)]
     pub selector: Selector,
+    /// Labels that are shown as columns, as in kubectl
+    #[arg(short = 'L', long, value_name = "KEY", value_delimiter = ',')]
+    pub label_columns: Vec<String>,
+    /// Resources whose requested part is shown in percent, such as nvidia.com/gpu, beside cpu and memory
+    #[arg(long, value_name = "RESOURCE", value_delimiter = ',')]
+    pub resources: Vec<String>,
     /// Seconds between two readings of the cluster, with --live
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     pub interval: u64,

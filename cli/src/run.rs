@@ -25,7 +25,7 @@ use crate::instance::{types, userdata};
 use crate::live::{self, LiveKinds};
 use crate::output::{self, Progress, counted};
 use crate::plan::report::PlanReport;
-use crate::plan::top::{self, TopOptions};
+use crate::plan::top::{self, ExtraColumns, ShownNodes, TopOptions};
 use crate::plan::ui::{self, UiSources};
 use crate::plan::what_if::WhatIf;
 use crate::plan::{self, Conditions, PlanAnswer, explain, table};
@@ -205,8 +205,11 @@ fn explained(object: &ExplainedObject) -> Result<(String, u8), Failure> {
 /// Shows the terminal view, or prints its figures once.
 fn show_nodes(args: Top) -> Result<(), Failure> {
     let options = TopOptions {
-        sort: args.sort,
-        selected: args.selector.requirements(),
+        shown: ShownNodes {
+            selected: args.selector.requirements(),
+            sort: args.sort,
+            columns: ExtraColumns { labels: args.label_columns, resources: args.resources },
+        },
         interval: args.subject.cluster.is_named().then(|| Duration::from_secs(args.interval)),
         colours: colours(),
     };

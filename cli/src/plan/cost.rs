@@ -7,6 +7,14 @@ use planner::{CapacityType, Node};
 
 use super::PlanAnswer;
 
+/// Average number of hours of a month.
+const HOURS_PER_MONTH: i64 = 730;
+
+/// Returns the cost of a month from that of an hour.
+pub(crate) fn per_month(per_hour: i64) -> i64 {
+    per_hour.saturating_mul(HOURS_PER_MONTH)
+}
+
 /// Cost of all nodes of known type, in millionths of a dollar per hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FleetCost {

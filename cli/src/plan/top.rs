@@ -34,13 +34,31 @@ pub enum SortKey {
     Name,
 }
 
+/// Columns of nodes that the user requested.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ExtraColumns {
+    /// Keys of labels.
+    pub(crate) labels: Vec<String>,
+    /// Resources.
+    pub(crate) resources: Vec<String>,
+}
+
+/// Nodes that are shown, with their order and columns.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ShownNodes {
+    /// Requirements for their labels.
+    pub(crate) selected: Requirements,
+    /// Order.
+    pub(crate) sort: SortKey,
+    /// Columns beside the usual ones.
+    pub(crate) columns: ExtraColumns,
+}
+
 /// Choices of the user.
 #[derive(Clone, Debug)]
 pub(crate) struct TopOptions {
-    /// First order of the nodes.
-    pub(crate) sort: SortKey,
-    /// Nodes that are shown.
-    pub(crate) selected: Requirements,
+    /// Nodes, with their first order.
+    pub(crate) shown: ShownNodes,
     /// Time between two readings; `None` for files, which are read once.
     pub(crate) interval: Option<Duration>,
     /// `true` if the terminal shows colours.

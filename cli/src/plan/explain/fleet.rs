@@ -3,7 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::mem::{Discriminant, discriminant};
+use std::sync::Arc;
 
+use api::objects::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::{Node, NodeVerdict, Resources};
 
 use super::Explanation;
@@ -13,7 +16,6 @@ use crate::plan::{PlanAnswer, cost, view};
 
 /// Maximum number of workloads, and of reasons.
 const SHOWN: usize = 10;
-const HOURS_PER_MONTH: i64 = 730;
 
 /// Returns the explanation of the cost of the cluster, by workload or by this label of pods.
 #[must_use]
@@ -21,7 +23,7 @@ pub fn cost_of_cluster(answer: &PlanAnswer, by: Option<&str>, colours: bool) -> 
     let mut explanation = Explanation::new(colours);
     let (before, after) = cost::before_and_after(answer);
     let (whole, saving) = (before.sum(), before.sum() - after.sum());
-    let month = rounded(whole.saturating_mul(HOURS_PER_MONTH));
+    let month = rounded(cost::per_month(whole));
     explanation.title(&format!("Cost: {} per hour, {month} per month", rounded(whole)));
     if before.extras > 0 {
         explanation.line(&format!("with {} per hour for volumes, addresses and node fees", rounded(before.extras)));
@@ -123,14 +125,18 @@ fn workloads(explanation: &mut Explanation, answer: &PlanAnswer, by: Option<&str
     }
 }
 
-/// Returns the function from the name of a pod to the workload or label value to which its cost counts.
+/// Returns the function from the name of a pod to the workload or label value to which its cost counts. A pod without the label
+/// counts for the label of its namespace.
 fn owners<'a>(answer: &'a PlanAnswer, by: Option<&'a str>) -> Box<dyn Fn(&str) -> String + 'a> {
     let Some(label) = by else { return Box::new(|pod| view::owner_of(answer, pod)) };
-    let value = |pod: &'a std::sync::Arc<api::objects::Pod>| {
-        let value = pod.metadata.labels.as_ref()?.get(label)?;
-        Some((format!("{}/{}", pod.namespace(), pod.name()), value.as_str()))
+    let objects = &answer.cluster.objects;
+    let of = |meta: &'a ObjectMeta| meta.labels.as_ref()?.get(label).map(String::as_str);
+    let of_namespace = |name: &str| of(&objects.namespaces.iter().find(|known| known.name() == name)?.metadata);
+    let value = |pod: &'a Arc<Pod>| {
+        let value = of(&pod.metadata).or_else(|| of_namespace(pod.namespace()))?;
+        Some((format!("{}/{}", pod.namespace(), pod.name()), value))
     };
-    let values: BTreeMap<String, &str> = answer.cluster.objects.pods.iter().filter_map(value).collect();
+    let values: BTreeMap<String, &str> = objects.pods.iter().filter_map(value).collect();
     Box::new(move |pod| values.get(pod).map_or_else(|| format!("without {label}"), |value| (*value).to_owned()))
 }
 

@@ -1,11 +1,12 @@
 //! The figures of a cluster that the view shows.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use api::label;
-use planner::{Leaving, Node, NodeVerdict, Requirements, Resources, Stage};
+use planner::{Leaving, Node, NodeVerdict, Resources, Stage};
 
-use super::SortKey;
+use super::{ExtraColumns, ShownNodes, SortKey};
 use crate::plan::report::{CommandReport, PlanReport};
 use crate::plan::{PlanAnswer, cost};
 
@@ -27,6 +28,8 @@ pub(in crate::plan) struct Overview {
     pub(in crate::plan) cost: i64,
     /// Cost of all nodes after the plan is carried out; `None` where only some are selected.
     pub(in crate::plan) cost_after: Option<i64>,
+    /// Titles of the requested columns, with the width of their longest text.
+    pub(in crate::plan) extra: Vec<(String, usize)>,
 }
 
 /// One node.
@@ -52,6 +55,10 @@ pub(in crate::plan) struct NodeLine {
     pub(in crate::plan) memory: Load,
     /// State as one or two words.
     pub(in crate::plan) state: &'static str,
+    /// Age in seconds, if it is known.
+    pub(in crate::plan) age: Option<i64>,
+    /// Texts of the requested columns.
+    pub(in crate::plan) extra: Vec<String>,
 }
 
 /// One resource, in its unit.
@@ -66,6 +73,9 @@ pub(in crate::plan) struct Load {
 }
 
 impl Load {
+    /// Sum of no nodes.
+    const NOTHING: Self = Self { allocatable: 0, requested: 0, used: Some(0) };
+
     fn new(node: &Node, resource: &str, used: Option<i64>) -> Self {
         Self { allocatable: node.allocatable.get(resource), requested: node.used.get(resource), used }
     }
@@ -120,13 +130,16 @@ pub(in crate::plan) struct PoolLine {
 }
 
 impl Overview {
-    pub(in crate::plan) fn new(answer: &PlanAnswer, selected: &Requirements, sort: SortKey) -> Self {
+    pub(in crate::plan) fn new(answer: &PlanAnswer, shown: &ShownNodes) -> Self {
         let verdicts: BTreeMap<&str, &NodeVerdict> =
             answer.plan.report.nodes.iter().map(|(node, verdict)| (node.as_str(), verdict)).collect();
-        let nodes = answer.built.snapshot.nodes.iter().filter(|node| selected.allow_labels(&node.labels));
-        let mut nodes: Vec<NodeLine> =
-            nodes.map(|node| node_line(answer, node, verdicts.get(node.name.as_str()).copied())).collect();
-        self::sort(&mut nodes, sort);
+        let nodes = answer.built.snapshot.nodes.iter().filter(|node| shown.selected.allow_labels(&node.labels));
+        let line = |node: &Arc<Node>| NodeLine {
+            extra: shown.columns.texts(node),
+            ..node_line(answer, node, verdicts.get(node.name.as_str()).copied())
+        };
+        let mut nodes: Vec<NodeLine> = nodes.map(line).collect();
+        sort(&mut nodes, shown.sort);
         let PlanReport { unschedulable, disruption, .. } = PlanReport::new(answer);
         let is_whole = nodes.len() == answer.built.snapshot.nodes.len();
         let names: BTreeSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
@@ -136,6 +149,7 @@ impl Overview {
         let cost = if is_whole { before.sum() } else { nodes.iter().filter_map(|node| node.price).sum() };
         Self {
             pools: pools(&nodes),
+            extra: shown.columns.titles(&nodes),
             commands,
             nodes,
             pending: unschedulable.into_iter().map(|it| (it.pod, it.message)).collect(),
@@ -147,6 +161,12 @@ impl Overview {
     /// Returns the number of pods on the nodes.
     pub(in crate::plan) fn pods(&self) -> usize {
         self.nodes.iter().map(|node| node.pods).sum()
+    }
+
+    /// Returns CPU and memory of all nodes.
+    pub(in crate::plan) fn load(&self) -> (Load, Load) {
+        let sum = |of: fn(&NodeLine) -> Load| self.nodes.iter().map(of).fold(Load::NOTHING, Load::plus);
+        (sum(|node| node.cpu), sum(|node| node.memory))
     }
 
     /// Returns the number of nodes that commands remove.
@@ -168,6 +188,32 @@ fn node_line(answer: &PlanAnswer, node: &Node, verdict: Option<&NodeVerdict>) ->
         cpu: Load::new(node, Resources::CPU, node.usage.as_ref().map(|usage| usage.cpu)),
         memory: Load::new(node, Resources::MEMORY, node.usage.as_ref().map(|usage| usage.memory)),
         state: state(node, verdict),
+        age: (node.created.0 > 0).then(|| (answer.built.snapshot.now.0 - node.created.0) / 1000),
+        extra: Vec::new(),
+    }
+}
+
+impl ExtraColumns {
+    fn texts(&self, node: &Node) -> Vec<String> {
+        let label = |key: &String| node.labels.get(key).cloned().unwrap_or_default();
+        let requested = |resource: &String| Load::new(node, resource, None).percent();
+        let percent = |resource: &String| requested(resource).map_or_else(|| "-".to_owned(), |part| part.to_string());
+        self.resources.iter().map(percent).chain(self.labels.iter().map(label)).collect()
+    }
+
+    /// Returns the titles, as those of kubectl, with the width of the longest text.
+    fn titles(&self, nodes: &[NodeLine]) -> Vec<(String, usize)> {
+        let short = |key: &String| key.rsplit('/').next().unwrap_or(key).to_uppercase();
+        let resources = self.resources.iter().map(|resource| format!("{} %", short(resource)));
+        let titles = resources.chain(self.labels.iter().map(short));
+        let longest = |position: usize| {
+            nodes.iter().filter_map(|node| node.extra.get(position)).map(|text| text.chars().count()).max()
+        };
+        let width = |(position, title): (usize, String)| {
+            let width = longest(position).unwrap_or(0).max(title.chars().count());
+            (title, width)
+        };
+        titles.enumerate().map(width).collect()
     }
 }
 
@@ -204,8 +250,8 @@ fn pools(nodes: &[NodeLine]) -> Vec<PoolLine> {
     for node in nodes {
         let sum = pools.entry(&node.pool).or_insert_with(|| PoolLine {
             name: node.pool.clone(),
-            cpu: Load { used: Some(0), ..Load::default() },
-            memory: Load { used: Some(0), ..Load::default() },
+            cpu: Load::NOTHING,
+            memory: Load::NOTHING,
             ..PoolLine::default()
         });
         sum.nodes += 1;

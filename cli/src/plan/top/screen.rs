@@ -78,7 +78,7 @@ fn rows(view: &View, width: usize, begin: usize) -> (String, Vec<String>) {
     let (overview, page) = (view.overview(), view.page);
     match view.tab {
         Tab::Nodes => {
-            let columns = Columns::within(width);
+            let columns = Columns::within(width, overview);
             let nodes = view.nodes().into_iter().skip(begin).take(page);
             (columns.heading(), nodes.map(|node| columns.row(node)).collect())
         }
@@ -148,7 +148,7 @@ mod tests {
         let mut view = view();
         let expected = [
             "30 nodes, 435 pods, 1 pod without a place",
-            "$1.020/h",
+            "$1.020/h, $744.600/month; CPU 75/25 %, memory 75/25 %",
             "[Nodes]  NodePools   Pending pods   Commands",
             "NODE             STATE       TYPE         CAPACITY  PODS   CPU %   MEM %     $/H",
             "node-00          ready       m7g.large    spot         0   75/25   75/25   0.034",

@@ -5,18 +5,18 @@ use super::columns::Columns;
 use super::overview::{Overview, PoolLine};
 use crate::output::money::rounded;
 use crate::output::{counted, fit, wrap};
-use crate::plan::PlanAnswer;
 use crate::plan::report::CommandReport;
+use crate::plan::{PlanAnswer, cost};
 
 /// Width of sentences.
 const WIDTH: usize = 80;
 
 /// Returns the overview as text. Without a width, which a pipe does not have, no name is cut.
 pub(crate) fn text(answer: &PlanAnswer, options: &TopOptions, width: Option<usize>) -> String {
-    let overview = Overview::new(answer, &options.selected, options.sort);
+    let overview = Overview::new(answer, &options.shown);
     let mut lines = summary(&overview);
     lines.push(String::new());
-    let columns = width.map_or_else(|| Columns::whole(&overview.nodes), Columns::within);
+    let columns = width.map_or_else(|| Columns::whole(&overview), |width| Columns::within(width, &overview));
     lines.push(columns.heading());
     lines.extend(overview.nodes.iter().map(|node| columns.row(node)));
     lines.push(String::new());
@@ -38,7 +38,7 @@ pub(crate) fn text(answer: &PlanAnswer, options: &TopOptions, width: Option<usiz
     lines.join("\n") + "\n"
 }
 
-/// Returns the number of nodes and pods, and their cost.
+/// Returns the number of nodes and pods, and their cost and load.
 pub(super) fn summary(overview: &Overview) -> Vec<String> {
     let mut parts = vec![counted(overview.nodes.len(), "node"), counted(overview.pods(), "pod")];
     if !overview.pending.is_empty() {
@@ -47,10 +47,12 @@ pub(super) fn summary(overview: &Overview) -> Vec<String> {
     if overview.leaving() > 0 {
         parts.push(format!("{} to remove", counted(overview.leaving(), "node")));
     }
-    let now = rounded(overview.cost);
+    let (now, month) = (rounded(overview.cost), rounded(cost::per_month(overview.cost)));
     let after = overview.cost_after.map(rounded).filter(|after| *after != now);
     let after = after.map_or_else(String::new, |after| format!(", after the plan {after}/h"));
-    vec![parts.join(", "), format!("{now}/h{after}")]
+    let (cpu, memory) = overview.load();
+    let load = format!("CPU {} %, memory {} %", cpu.text(), memory.text());
+    vec![parts.join(", "), format!("{now}/h, {month}/month{after}; {load}")]
 }
 
 /// Returns the titles of the list of NodePools.

@@ -74,12 +74,12 @@ impl View {
         readings: Option<&Receiver<Reading>>,
     ) -> Result<(), Failure> {
         let mut answer = first;
-        let mut view = Self::new(Overview::new(&answer, &options.selected, options.sort), options.sort, read_now());
+        let mut view = Self::new(Overview::new(&answer, &options.shown), options.shown.sort, read_now());
         loop {
             while let Some(reading) = readings.and_then(|readings| readings.try_recv().ok()) {
                 match reading {
                     Ok(newer) => {
-                        view.update(Overview::new(&newer, &options.selected, view.sort), read_now());
+                        view.update(Overview::new(&newer, &options.shown), read_now());
                         answer = newer;
                     }
                     Err(failure) => view.status = format!("cannot be read: {failure}"),

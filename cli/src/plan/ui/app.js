@@ -140,7 +140,7 @@ function show() {
   const after = data.costAfter && data.costAfter !== data.cost ? `, after the plan ${data.costAfter}/h` : "";
   const pending = data.pending.length ? `, ${counted(data.pending.length, "pod")} without a place` : "";
   find("summary").textContent =
-    `${counted(data.nodes.length, "node")}, ${counted(data.pods, "pod")}${pending}; ${data.cost}/h${after}; read at ${new Date(data.read).toLocaleTimeString()}`;
+    `${counted(data.nodes.length, "node")}, ${counted(data.pods, "pod")}${pending}; ${data.cost}/h, ${data.costPerDay} a day${after}; read at ${new Date(data.read).toLocaleTimeString()}`;
   find("problem").textContent = data.problem;
   showNodes();
   showLists();

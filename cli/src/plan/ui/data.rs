@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use api::decisions::Decision;
+use api::decisions::{Decision, DecisionKind};
 use jiff::Timestamp;
-use planner::Requirements;
 use serde::Serialize;
 
 use crate::output::money::rounded;
-use crate::plan::PlanAnswer;
-use crate::plan::top::SortKey;
 use crate::plan::top::overview::{Load, NodeLine, Overview};
+use crate::plan::top::{ShownNodes, SortKey};
+use crate::plan::{PlanAnswer, view};
 
 /// Number of names of a decision on the page.
 const NAMES: usize = 5;
@@ -22,6 +21,7 @@ pub(super) struct PageData<'a> {
     read: Timestamp,
     problem: &'a str,
     cost: String,
+    cost_per_day: String,
     cost_after: Option<String>,
     pods: usize,
     nodes: Vec<PageNode>,
@@ -79,7 +79,7 @@ struct PageDecision<'a> {
     message: &'a str,
     objects: String,
     /// Stages of a node's start, with their ends in seconds after its begin.
-    stages: Vec<(&'a str, f64)>,
+    stages: Vec<(String, f64)>,
     saving: Option<String>,
     price: Option<String>,
 }
@@ -92,7 +92,7 @@ impl<'a> PageData<'a> {
         decisions: &'a [Decision],
         undecided: &'a str,
     ) -> Self {
-        let overview = Overview::new(answer, &Requirements::default(), SortKey::Name);
+        let overview = Overview::new(answer, &ShownNodes { sort: SortKey::Name, ..ShownNodes::default() });
         let shares = shares(answer);
         let (cost, cost_after) = (rounded(overview.cost), overview.cost_after.map(rounded));
         let pods = overview.pods();
@@ -110,12 +110,13 @@ impl<'a> PageData<'a> {
             read,
             problem,
             cost,
+            cost_per_day: rounded(overview.cost.saturating_mul(24)),
             cost_after,
             pods,
             nodes: overview.nodes.into_iter().map(node).collect(),
             pending: overview.pending.into_iter().map(|(pod, reason)| PagePod { pod, reason }).collect(),
             commands: overview.commands.into_iter().map(command).collect(),
-            decisions: decisions.iter().rev().map(PageDecision::new).collect(),
+            decisions: decisions.iter().rev().map(|decision| PageDecision::new(answer, decision)).collect(),
             undecided,
         }
     }
@@ -146,7 +147,7 @@ impl PageLoad {
 }
 
 impl<'a> PageDecision<'a> {
-    fn new(decision: &'a Decision) -> Self {
+    fn new(answer: &PlanAnswer, decision: &'a Decision) -> Self {
         let lists = [&decision.nodes, &decision.nodeclaims, &decision.pods];
         let objects =
             lists.into_iter().find(|names| !names.is_empty()).map(|names| names.listed(NAMES)).unwrap_or_default();
@@ -156,18 +157,22 @@ impl<'a> PageDecision<'a> {
             reason: &decision.reason,
             message: &decision.message,
             objects,
-            stages: stages(decision),
+            stages: stages(answer, decision),
             saving: decision.saving_per_hour.map(rounded),
             price: decision.price_per_hour.map(rounded),
         }
     }
 }
 
-/// Returns the stages of a node's start after the first one, with their times in seconds after it.
-fn stages(decision: &Decision) -> Vec<(&str, f64)> {
-    let Some(first) = decision.stages.first() else { return Vec::new() };
-    let after = decision.stages.iter().skip(1);
-    after.map(|stage| (stage.stage.as_str(), stage.at.duration_since(first.at).as_secs_f64())).collect()
+/// Returns the stages of a node's start after the first one, with their times in seconds after it. A NodeClaim that still exists
+/// knows more of them than the decision.
+fn stages(answer: &PlanAnswer, decision: &Decision) -> Vec<(String, f64)> {
+    let claim = decision.nodeclaims.names.first().filter(|_| decision.kind == DecisionKind::Initialized);
+    let known = claim.map(|claim| view::start_stages(answer, claim)).filter(|stages| !stages.is_empty());
+    let stages = known.unwrap_or_else(|| decision.stages.clone());
+    let Some(first) = stages.first().map(|stage| stage.at) else { return Vec::new() };
+    let after = stages.into_iter().skip(1);
+    after.map(|stage| (stage.stage, stage.at.duration_since(first).as_secs_f64())).collect()
 }
 
 /// Returns the parts of each node's CPU that its pods request, the largest first.
