@@ -165,7 +165,7 @@ nodeparts: prepare-nodeparts ## Builds the real containerd and kubelet once into
 moto: prepare-moto ## Installs moto, the independent emulation of EC2's wire format, into the cache.
 	@$(RUN) moto "installing moto" "first time: 1 minute" tests/steps/python-programs tests/moto/requirements.txt $(KERF_CACHE)/moto
 
-linters: prepare-linters ## Installs the linters of IAM policies and dashboards; builds Prometheus, which judges rules and boards.
+linters: prepare-linters ## Installs the linters of IAM policies and dashboards; builds Prometheus, which checks rules and boards.
 	@$(RUN) linters "installing linters" "first time: 1 minute" tests/steps/python-programs tests/linters/requirements.txt $(KERF_CACHE)/linters
 	@GOFLAGS=-tags=remove_all_sd $(RUN) prometheus "building Prometheus" "first time: 1 to 4 minutes" $(GO) tests/prometheus
 

@@ -121,7 +121,7 @@ async fn consolidation(environment: &Environment) -> Result<()> {
         .await
 }
 
-async fn story(environment: &mut Environment) -> Result<()> {
+async fn events(environment: &mut Environment) -> Result<()> {
     for file in ["ec2nodeclass.yaml", "aws-node.yaml"] {
         environment.apply(&format!("getting-started/{file}")).await?;
     }
@@ -162,7 +162,7 @@ async fn have_data(prometheus: &Prometheus) -> Result<()> {
 
 async fn boards(environment: &mut Environment) -> Result<()> {
     let prometheus = Prometheus::start(environment.folder(), &environment.probes()).await?;
-    story(environment).await?;
+    events(environment).await?;
     if let Err(error) = have_data(&prometheus).await {
         bail!("{error:#}\nlog of Prometheus:\n{}", prometheus.log());
     }

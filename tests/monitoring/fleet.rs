@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::objects::{Node, Pod};
+use api::objects::{Namespace, Node, Pod};
 use api::{EC2NodeClass, NodeClaim, NodePool};
 use controller::metrics::collector::{CatalogueSource, ClusterMetrics};
 use controller::metrics::detail::MetricsDetail;
@@ -268,6 +268,32 @@ fn cluster_metrics_add_up_to_fleet_totals() {
     collect(&fleet, &index, &decisions, &prices, &metrics, at(460));
     let counted = values(&metrics.render(), "karpenter_pods_bound_duration_seconds_count");
     assert_eq!(counted, [pods - waiting], "no pod is measured twice");
+}
+
+/// A pod counts for its own label, else for that of its namespace.
+#[test]
+fn cluster_metrics_divide_the_cost_by_a_label() {
+    let (mut index, metrics) = (index_of(3), Metrics::new(&table()));
+    for (namespace, team) in [("team-1", "blue"), ("team-2", "red")] {
+        let labelled = json!({"metadata": {"name": namespace, "labels": {"team": team}}});
+        drop(index.apply(made::<Namespace>(labelled), at(0), true));
+    }
+    let own = json!({
+        "metadata": {"name": "own", "namespace": "team-1", "uid": "own", "labels": {"team": "red"}},
+        "spec": {"nodeName": "node-0", "containers": [{"name": "a", "resources": {"requests": {"cpu": "200m"}}}]},
+        "status": {"phase": "Running"},
+    });
+    drop(index.apply(made::<Pod>(own), at(0), true));
+    let fleet = aggregated(at(50)).with_cost_label(Some("team".to_owned()));
+    collect(&fleet, &index, &PodDecisions::new(at(50)), &Known(Some(Arc::new(catalogue()))), &metrics, at(400));
+    let text = metrics.render();
+    let paid: f64 = (0..3).map(|number| 0.01 * (type_of(number) + 1) as f64).sum();
+    let costs = values(&text, "kerf_label_cost_dollars_per_hour");
+    assert!(costs.len() == 3 && close(costs.iter().sum(), paid), "{costs:?} of {paid}");
+    for (team, pods) in [("blue", 2.0), ("red", 3.0), ("none", 53.0)] {
+        let line = format!(r#"kerf_label_pods_count{{label="team",value="{team}"}} {pods:.1}"#);
+        assert!(text.contains(&line), "{line} in {text}");
+    }
 }
 
 #[test]

@@ -108,14 +108,12 @@ fn kinds(machines: &[&NodeSample<'_>]) -> Vec<Sample> {
     kinds.into_iter().chain(others).map(|(labels, count)| Sample::new(&metrics::NODES, labels, count)).collect()
 }
 
-/// Counts nodes by NodePool, zone and capacity type.
+/// Counts nodes by capacity type and zone.
 fn zones(machines: &[&NodeSample<'_>]) -> impl Iterator<Item = Sample> {
-    let mut counts: BTreeMap<metrics::ByNodePoolCapacityTypeZone<'_>, f64> = BTreeMap::new();
+    let mut counts: BTreeMap<metrics::ByCapacityTypeZone<'_>, f64> = BTreeMap::new();
     for machine in machines {
         let zone = machine.node.label(label::ZONE).unwrap_or_default();
-        let labels =
-            metrics::ByNodePoolCapacityTypeZone { nodepool: machine.pool, capacity_type: machine.capacity_type, zone };
-        *counts.entry(labels).or_default() += 1.0;
+        *counts.entry(metrics::ByCapacityTypeZone { capacity_type: machine.capacity_type, zone }).or_default() += 1.0;
     }
     counts.into_iter().map(|(labels, count)| Sample::new(&metrics::ZONE_NODES, labels, count))
 }

@@ -8,8 +8,8 @@ use daemon::metrics;
 
 use super::buckets::{DURATIONS, STEPS};
 use super::labels::{
-    ByInstanceType, ByInstanceTypeCapacityTypeZone, ByLabelValue, ByNameNamespace, ByNamespaceWorkload, ByNodePool,
-    ByNodePoolCapacityTypeZone, ByNodePoolInstanceTypeCapacityType, ByNodePoolPhaseScheduledReady,
+    ByCapacityTypeZone, ByInstanceType, ByInstanceTypeCapacityTypeZone, ByLabelValue, ByNameNamespace,
+    ByNamespaceWorkload, ByNodePool, ByNodePoolInstanceTypeCapacityType, ByNodePoolPhaseScheduledReady,
     ByNodePoolResourceType, ByResourceType, ByResourceTypeNodePool,
 };
 
@@ -72,9 +72,9 @@ metrics! {
         "Nodes by pool, instance type and capacity type; beyond 100 combinations the rarest are reported as type \
          other"
     );
-    ZONE_NODES: Gauge<ByNodePoolCapacityTypeZone> = (
+    ZONE_NODES: Gauge<ByCapacityTypeZone> = (
         "kerf_nodes_zone_count",
-        "Nodes by pool, capacity type and zone"
+        "Nodes of NodePools by capacity type and zone"
     );
     WORKLOAD_COST: Gauge<ByNamespaceWorkload> = (
         "kerf_workload_cost_dollars_per_hour",

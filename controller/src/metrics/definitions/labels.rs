@@ -10,6 +10,7 @@ labels! {
     ByCapacityType { capacity_type }
     ByCapacityTypeOutcome { capacity_type, outcome }
     ByCapacityTypeSource { capacity_type, source }
+    ByCapacityTypeZone { capacity_type, zone }
     ByCategory { category }
     ByCode { code }
     ByConditionNodePoolCapacityTypeImageId { condition, nodepool, capacity_type, image_id }
