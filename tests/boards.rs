@@ -1,10 +1,9 @@
 //! Grafana boards on a real Prometheus that scrapes a live controller: after launches, an interruption, a shortage and a
-//! consolidation, each panel has data.
+//! consolidation and a drift, each panel has data.
 
 #[path = "boards/prometheus.rs"]
 mod prometheus;
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -26,34 +25,49 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Notice period of EC2.
 const NOTICE: SignedDuration = SignedDuration::from_secs(120);
 
-/// Panels that show something only when something is wrong, or only with a setting that this cluster does not have. That their
-/// metrics exist is checked in `tests/monitoring.rs`.
-const QUIET: [&str; 6] = [
+/// Panels, or lines of panels, without data here: nothing is wrong, there is no queue, the agents evict, and no pod requests memory.
+/// That their metrics exist is checked in `tests/monitoring.rs`.
+const QUIET: [&str; 10] = [
+    "Pods per command: consolidation",
+    "Memory: available, requested, used: requested",
+    "Memory: available, requested, used: limits",
+    "Evictions by status",
+    "NodeClaims by condition",
     "Interruption queue",
     "Throttled and failed calls",
     "Failed writes",
     "Wait for rate limits",
-    "Oldest pending pods",
     "Nodes by health",
 ];
 
-/// Panel with the expressions that it shows.
-struct Panel {
+/// Line of a panel.
+struct Line {
+    /// Title of the panel and legend of the line.
     name: String,
-    expressions: Vec<String>,
+    expression: String,
 }
 
-/// Returns the panels of a board, for all NodePools.
-fn panels(path: &Path) -> Result<Vec<Panel>> {
+impl Line {
+    fn is_quiet(&self) -> bool {
+        QUIET.iter().any(|quiet| self.name == *quiet || self.name.starts_with(&format!("{quiet}: ")))
+    }
+}
+
+/// Returns the lines of all panels of a board, for all NodePools.
+fn lines(path: &Path) -> Result<Vec<Line>> {
     let board: Value = serde_json::from_slice(&std::fs::read(path)?)?;
     let all = board["panels"].as_array().context("a board without panels")?;
     let text = |value: &Value| value.as_str().map(|text| text.replace("$nodepool", ".*")).context("not a text");
     let panel = |panel: &Value| {
-        let targets = panel["targets"].as_array().into_iter().flatten();
-        let expressions = targets.map(|target| text(&target["expr"])).collect::<Result<_>>()?;
-        Ok(Panel { name: text(&panel["title"])?, expressions })
+        let (title, targets) = (text(&panel["title"])?, panel["targets"].as_array().into_iter().flatten());
+        let line = |target: &Value| {
+            let name = format!("{title}: {}", text(&target["legendFormat"])?);
+            Ok(Line { name, expression: text(&target["expr"])? })
+        };
+        targets.map(line).collect::<Result<Vec<_>>>()
     };
-    all.iter().filter(|panel| panel["type"] != "row").map(panel).collect()
+    let lines: Vec<Vec<Line>> = all.iter().filter(|panel| panel["type"] != "row").map(panel).collect::<Result<_>>()?;
+    Ok(lines.into_iter().flatten().collect())
 }
 
 /// Returns a NodePool whose empty nodes are removed at once.
@@ -121,6 +135,15 @@ async fn consolidation(environment: &Environment) -> Result<()> {
         .await
 }
 
+/// The template of the NodePool changes, and the last node is replaced.
+async fn drift(environment: &Environment, version: &str) -> Result<()> {
+    let node = runs_elsewhere(environment, "batch", "").await?;
+    let mut changed = pool();
+    changed["spec"]["template"]["metadata"] = json!({"labels": {"version": version}});
+    environment.apply_value(changed).await?;
+    runs_elsewhere(environment, "batch", &node).await.map(drop)
+}
+
 async fn events(environment: &mut Environment) -> Result<()> {
     for file in ["ec2nodeclass.yaml", "aws-node.yaml"] {
         environment.apply(&format!("getting-started/{file}")).await?;
@@ -136,28 +159,36 @@ async fn events(environment: &mut Environment) -> Result<()> {
     environment.pod("batch", "1", json!({label::CAPACITY_TYPE: label::CAPACITY_SPOT})).await?;
     interruption(environment, "batch").await?;
     shortage(environment).await?;
-    consolidation(environment).await
+    consolidation(environment).await?;
+    // The first event creates a counter, so only the second one is an increase.
+    drift(environment, "2").await?;
+    drift(environment, "3").await?;
+    environment.pod("larger-than-any-node", "500", json!({})).await
 }
 
-/// Checks that each panel has data, apart from the quiet ones.
+/// Checks that each line has data, apart from the quiet ones.
 async fn have_data(prometheus: &Prometheus) -> Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../controller/monitoring/boards");
-    let mut seen = BTreeSet::new();
+    let mut all = Vec::new();
     for entry in std::fs::read_dir(&folder)? {
-        for Panel { name, expressions } in panels(&entry?.path())? {
-            seen.insert(name.clone());
-            for expression in expressions.iter().filter(|_| !QUIET.contains(&name.as_str())) {
-                eventually(&format!("data for {name}: {expression}"), LIMIT, async || {
-                    let samples = prometheus.query(expression).await?;
-                    Ok((samples > 0).then_some(()))
-                })
-                .await?;
+        all.extend(lines(&entry?.path())?);
+    }
+    let unknown = QUIET.iter().find(|quiet| !all.iter().any(|line| line.name.starts_with(**quiet)));
+    ensure!(unknown.is_none() && all.len() > 40, "{unknown:?} among {} lines", all.len());
+    let mut empty: Vec<Line> = all.into_iter().filter(|line| !line.is_quiet()).collect();
+    eventually("data for each line", LIMIT, async || {
+        let mut still = Vec::new();
+        for line in std::mem::take(&mut empty) {
+            if prometheus.query(&line.expression).await? == 0 {
+                still.push(line);
             }
         }
-    }
-    let unknown = QUIET.iter().find(|name| !seen.contains(**name));
-    ensure!(unknown.is_none() && seen.len() > 40, "{unknown:?} among {} panels", seen.len());
-    Ok(())
+        let report: Vec<String> = still.iter().map(|line| format!("{}: {}", line.name, line.expression)).collect();
+        empty = still;
+        ensure!(empty.is_empty(), "{} have none:\n{}", empty.len(), report.join("\n"));
+        Ok(Some(()))
+    })
+    .await
 }
 
 async fn boards(environment: &mut Environment) -> Result<()> {
