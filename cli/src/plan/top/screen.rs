@@ -52,11 +52,11 @@ impl Paint {
     }
 
     fn footer(&self, view: &View) -> Line<'static> {
-        if view.is_filtering || !view.filter.is_empty() {
-            return Line::styled(format!("filter: {}  (Esc clears it)", view.filter), self.accent());
-        }
         if view.explanation.is_some() {
             return Line::from(format!("{KEYS_OF_EXPLANATION}  |  {}", view.status));
+        }
+        if view.is_filtering || !view.filter.is_empty() {
+            return Line::styled(format!("filter: {}  (Esc clears it)", view.filter), self.accent());
         }
         Line::from(format!("{KEYS}  |  by {:?}  |  {}", view.sort, view.status))
     }
