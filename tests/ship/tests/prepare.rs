@@ -17,7 +17,11 @@ const TOOLS: [&str; 16] = [
     "touch", "tr",
 ];
 /// Programs that targets need, each a stub.
-const PROGRAMS: [&str; 13] = [
+const PROGRAMS: [&str; 17] = [
+    "chromium",
+    "node",
+    "npm",
+    "script",
     "ip",
     "gh",
     "mount",
@@ -33,7 +37,8 @@ const PROGRAMS: [&str; 13] = [
     "rustup",
 ];
 /// Files that targets need.
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
+    "usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf",
     "usr/lib/systemd/system/dbus.service",
     "usr/include/stdio.h",
     "usr/lib/systemd/systemd",
