@@ -10,7 +10,7 @@ use std::path::Path;
 
 use api::decisions::storage::MARKET;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use files::{Files, Observation};
 
@@ -41,11 +41,11 @@ pub fn record(args: &Record, note: &mut dyn FnMut(&str)) -> Result<String, Failu
 fn convert(args: &Record, note: &mut dyn FnMut(&str)) -> Result<String, Failure> {
     let files = Files::open(&args.from)?;
     let first = files.first_state()?;
-    if first.without_object > 0 {
-        let writes = counted(first.without_object, "write");
-        note(&format!(
-            "{writes} without the written object: let the audit policy log writes of these kinds at level RequestResponse"
-        ));
+    if let Some(sentence) = first.missing() {
+        match first.has_objects {
+            true => note(&sentence),
+            false => return Err(Failure::usage(sentence)),
+        }
     }
     let unwritable = |error: io::Error| Failure::usage(format!("{}: {error}", args.out.display()));
     let mut recorder = Recorder::begin(args, files.begin, &first.objects, note)?;
@@ -165,7 +165,11 @@ impl Recorder {
             }
             Seen::Gone(object) => {
                 controllers.remove(&object);
-                slimmed(&object).map_or(Ok(()), |object| writer.remove(now, &object))
+                let mut identity = identity(&object);
+                if let Some(pseudonyms) = pseudonyms {
+                    pseudonyms.replace(&mut identity);
+                }
+                writer.remove(now, &identity)
             }
             Seen::Trouble(trouble) => {
                 note(&trouble);
@@ -183,6 +187,12 @@ impl Recorder {
         }
         self.writer.set_controller(now, variables)
     }
+}
+
+/// Returns kind, namespace and name of an object. Of some deleted objects nothing else is known.
+fn identity(object: &Value) -> Value {
+    let metadata = &object["metadata"];
+    json!({"kind": object["kind"], "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]}})
 }
 
 /// Returns the slim object. One that cannot be read is left out, with a note.

@@ -14,6 +14,7 @@ use super::audit::{self, AuditReader};
 use super::watch;
 use crate::failure::Failure;
 use crate::live::Seen;
+use crate::output::counted;
 
 /// Observation with its time.
 #[derive(Debug)]
@@ -33,8 +34,20 @@ pub(super) struct Files {
 #[derive(Debug, Default)]
 pub(super) struct FirstState {
     pub(super) objects: Vec<Value>,
+    /// True if the files have any object, of the first state or of later.
+    pub(super) has_objects: bool,
     /// Number of writes in audit logs without the written object.
-    pub(super) without_object: usize,
+    without_object: usize,
+}
+
+impl FirstState {
+    /// Returns a sentence about the writes without the written object, if there are any.
+    pub(super) fn missing(&self) -> Option<String> {
+        let writes = counted(self.without_object, "write");
+        (self.without_object > 0).then(|| {
+            format!("{writes} without the written object: let the audit policy log writes of these kinds at level RequestResponse")
+        })
+    }
 }
 
 impl Files {
@@ -57,9 +70,10 @@ impl Files {
     pub(super) fn first_state(&self) -> Result<FirstState, Failure> {
         let mut state: BTreeMap<Identity, Value> = BTreeMap::new();
         let mut known: BTreeSet<Identity> = BTreeSet::new();
-        let mut observations = self.observations()?;
+        let (mut observations, mut has_objects) = (self.observations()?, false);
         while let Some(Observation { at, seen }) = observations.next()? {
             let (Seen::Set(object) | Seen::Gone(object)) = &seen else { continue };
+            has_objects |= matches!(seen, Seen::Set(_));
             let identity = Identity::of(object);
             let is_first = known.insert(identity.clone());
             match &seen {
@@ -70,7 +84,11 @@ impl Files {
                 _ => {}
             }
         }
-        Ok(FirstState { objects: state.into_values().collect(), without_object: observations.without_object() })
+        Ok(FirstState {
+            objects: state.into_values().collect(),
+            has_objects,
+            without_object: observations.without_object(),
+        })
     }
 
     /// Returns the observations after the begin.
@@ -302,6 +320,22 @@ mod tests {
         ];
         assert_eq!(names(&files), expected);
         assert_eq!(first_names(&files), ["a", "b", "late", "old"], "objects that are older than the begin");
+    }
+
+    #[test]
+    fn first_state_knows_a_log_without_objects() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.log");
+        let mut write: Value =
+            serde_json::from_str(&written("web", "2026-11-28T10:00:00Z", "2026-11-28T10:00:00Z")).unwrap();
+        write["responseObject"] = Value::Null;
+        let mut deletion = write.clone();
+        deletion["verb"] = json!("delete");
+        deletion["objectRef"] = json!({"resource": "pods", "name": "web", "namespace": "shop"});
+        std::fs::write(&path, format!("{write}\n{deletion}")).unwrap();
+        let first = Files::open(std::slice::from_ref(&path)).unwrap().first_state().unwrap();
+        assert!(!first.has_objects && first.objects.is_empty());
+        assert!(first.missing().unwrap().starts_with("1 write without the written object"), "{:?}", first.missing());
     }
 
     #[test]
