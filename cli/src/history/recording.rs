@@ -49,7 +49,7 @@ enum Line {
 
 /// Identity of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct Key {
+pub(super) struct Key {
     kind: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     namespace: String,
@@ -57,7 +57,7 @@ struct Key {
 }
 
 impl Key {
-    fn of(object: &Value) -> Self {
+    pub(super) fn of(object: &Value) -> Self {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         Self { kind: text("/kind"), namespace: text("/metadata/namespace"), name: text("/metadata/name") }
     }

@@ -109,8 +109,8 @@ fn is_gone(object: &Value) -> bool {
     let is_kept = metadata["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
     let has_grace =
         object["kind"] == "Pod" && metadata["deletionGracePeriodSeconds"].as_i64().is_none_or(|grace| grace > 0);
-    let is_template = object["kind"] == "Pod" && object["spec"].is_null();
-    metadata["deletionTimestamp"].is_string() && !is_kept && (!has_grace || is_template)
+    let is_only_named = object["spec"].is_null();
+    metadata["deletionTimestamp"].is_string() && !is_kept && (!has_grace || is_only_named)
 }
 
 fn key_of_reference(event: &Value) -> (String, String) {

@@ -13,6 +13,7 @@ use serde_json::{Deserializer, Value};
 use super::audit::{self, AuditReader};
 use super::watch;
 use crate::failure::Failure;
+use crate::history::recording::Key;
 use crate::live::Seen;
 use crate::output::counted;
 
@@ -68,18 +69,18 @@ impl Files {
     /// # Errors
     /// Returns an error if a file cannot be read.
     pub(super) fn first_state(&self) -> Result<FirstState, Failure> {
-        let mut state: BTreeMap<Identity, Value> = BTreeMap::new();
-        let mut known: BTreeSet<Identity> = BTreeSet::new();
+        let mut state: BTreeMap<Key, Value> = BTreeMap::new();
+        let mut known: BTreeSet<Key> = BTreeSet::new();
         let (mut observations, mut has_objects) = (self.observations()?, false);
         while let Some(Observation { at, seen }) = observations.next()? {
             let (Seen::Set(object) | Seen::Gone(object)) = &seen else { continue };
             has_objects |= matches!(seen, Seen::Set(_));
-            let identity = Identity::of(object);
-            let is_first = known.insert(identity.clone());
+            let key = Key::of(object);
+            let is_first = known.insert(key.clone());
             match &seen {
-                Seen::Gone(_) if at <= self.begin => drop(state.remove(&identity)),
+                Seen::Gone(_) if at <= self.begin => drop(state.remove(&key)),
                 Seen::Set(_) if at <= self.begin || is_first && is_older(object, self.begin) => {
-                    state.insert(identity, object.clone());
+                    state.insert(key, object.clone());
                 }
                 _ => {}
             }
@@ -104,17 +105,6 @@ impl Files {
 fn is_older(object: &Value, begin: Timestamp) -> bool {
     let created = object["metadata"]["creationTimestamp"].as_str().and_then(|text| text.parse().ok());
     created.is_some_and(|created: Timestamp| created < begin)
-}
-
-/// Kind, namespace and name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Identity([String; 3]);
-
-impl Identity {
-    fn of(object: &Value) -> Self {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        Self(["/kind", "/metadata/namespace", "/metadata/name"].map(text))
-    }
 }
 
 /// Observations of several files, merged by their times.
