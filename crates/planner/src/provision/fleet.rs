@@ -113,7 +113,7 @@ fn fleet(solver: &mut Solver<'_>, template: TemplateId, attempt: Attempt, bounde
     let known =
         solver.progress.fleets.last.take().filter(|last| last.machine_kinds == machine_kinds && last.items == items);
     let state = known.unwrap_or_else(|| {
-        let (patterns, steps) = fleet_optimizer::fleet(&machine_kinds, &items, most_steps(solver));
+        let (patterns, steps) = fleet_optimizer::known_fleets::fleet(&machine_kinds, &items, most_steps(solver));
         solver.progress.steps += steps;
         FleetState { machine_kinds, items, patterns }
     });

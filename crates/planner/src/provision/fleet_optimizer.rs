@@ -9,6 +9,7 @@
 //! comparisons have one fixed order, which every machine rounds alike. Integers decide whether pods fit.
 
 mod greedy;
+pub(super) mod known_fleets;
 mod linear_program;
 mod pattern_search;
 
@@ -19,7 +20,7 @@ use pattern_search::{Column, PatternSearch};
 const MOST_ROWS: usize = 120;
 
 /// Node type, available in any number.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MachineKind {
     /// Greater than zero.
     pub(super) cost: i64,
@@ -27,7 +28,7 @@ pub(super) struct MachineKind {
 }
 
 /// Identical pods.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PodItem {
     pub(super) needs: Vec<i64>,
     pub(super) count: usize,
