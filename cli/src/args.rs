@@ -5,6 +5,7 @@ mod recording;
 mod selector;
 mod settings;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use api::label;
@@ -183,6 +184,9 @@ pub struct Ui {
     /// Port on the loopback address; 0 for any free one
     #[arg(long, default_value_t = 8877)]
     pub port: u16,
+    /// Address for readers on other machines, such as 0.0.0.0:8877; without a secret path, so put authentication in front of it
+    #[arg(long, value_name = "IP:PORT", conflicts_with = "port")]
+    pub listen: Option<SocketAddr>,
     /// Namespace of the controller, for its decisions, with --live
     #[arg(short, long, value_name = "NAME", default_value = "kube-system", conflicts_with = "paths")]
     pub namespace: String,

@@ -1,6 +1,7 @@
 //! Reads objects of a live cluster, for commands that can run without files. Only this module uses Kubernetes' client, and it only
 //! lists, watches and gets objects.
 
+mod events;
 mod follow;
 mod kinds;
 mod seen;
@@ -15,6 +16,7 @@ use tokio::runtime::Runtime;
 
 use crate::args::LiveCluster;
 use crate::failure::{Failure, chain};
+pub use events::events;
 pub use follow::Follower;
 use kinds::{CLAIMS, CLUSTER, LEASE, OLDEST, Resource, WORKLOADS, WRITTEN};
 pub use seen::Seen;

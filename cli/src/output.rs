@@ -5,7 +5,7 @@ mod progress;
 mod text;
 
 pub(crate) use progress::Progress;
-pub(crate) use text::{Paint, counted, fit, wrap};
+pub(crate) use text::{Paint, age, counted, fit, wrap};
 
 use serde::Serialize;
 

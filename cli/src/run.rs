@@ -26,7 +26,7 @@ use crate::live::{self, LiveKinds};
 use crate::output::{self, Progress, counted};
 use crate::plan::report::PlanReport;
 use crate::plan::top::{self, ExtraColumns, ShownNodes, TopOptions};
-use crate::plan::ui::{self, UiSources};
+use crate::plan::ui::{self, UiPlace, UiSources};
 use crate::plan::what_if::WhatIf;
 use crate::plan::{self, Conditions, PlanAnswer, explain, table};
 use crate::{adopt, convert, history, input};
@@ -192,14 +192,33 @@ fn exit_code(report: &PlanReport) -> u8 {
 /// Returns the explanation of one object, or of the cost, with the exit code.
 fn explained(object: &ExplainedObject) -> Result<(String, u8), Failure> {
     match object {
-        ExplainedObject::Pod(pod) => explain::pod(&answer(&pod.subject)?, &pod.name, colours()),
-        ExplainedObject::Node(node) => explain::node(&answer(&node.subject)?, &node.name, colours()),
+        ExplainedObject::Pod(pod) => {
+            let (text, code) = explain::pod(&answer(&pod.subject)?, &pod.name, colours())?;
+            let name = explain::full_name(&pod.name);
+            let (namespace, name) = name.split_once('/').unwrap_or_default();
+            Ok((text + &events_of(&pod.subject.cluster, "Pod", namespace, name), code))
+        }
+        ExplainedObject::Node(node) => {
+            let (text, code) = explain::node(&answer(&node.subject)?, &node.name, colours())?;
+            Ok((text + &events_of(&node.subject.cluster, "Node", "default", &node.name), code))
+        }
         ExplainedObject::Not(pool) => explain::why_not(&answer(&pool.subject)?, &pool.name, &pool.pod, colours()),
         ExplainedObject::Cost(cost) => {
             Ok((explain::cost_of_cluster(&answer(&cost.subject)?, cost.by.as_deref(), colours()), PLACED))
         }
-        ExplainedObject::NodeClaim(claim) => explain::node_claim(&answer(&claim.subject)?, &claim.name, colours()),
+        ExplainedObject::NodeClaim(claim) => {
+            let (text, code) = explain::node_claim(&answer(&claim.subject)?, &claim.name, colours())?;
+            Ok((text + &events_of(&claim.subject.cluster, "NodeClaim", "default", &claim.name), code))
+        }
     }
+}
+
+/// Returns the section about the newest events of an object, for a live cluster.
+fn events_of(cluster: &LiveCluster, kind: &str, namespace: &str, name: &str) -> String {
+    if !cluster.is_named() {
+        return String::new();
+    }
+    explain::events(live::events(cluster, kind, namespace, name), Timestamp::now(), colours())
 }
 
 /// Shows the terminal view, or prints its figures once.
@@ -223,7 +242,8 @@ fn show_nodes(args: Top) -> Result<(), Failure> {
 
 /// Serves the page until Ctrl-C.
 fn serve_page(args: Ui) -> Result<(), Failure> {
-    let Ui { subject, port, namespace, interval } = args;
+    let Ui { subject, port, listen, namespace, interval } = args;
+    let place = listen.map_or(UiPlace::Loopback { port }, UiPlace::Network);
     let cluster = subject.cluster.clone();
     let decisions = move || match cluster.is_named() {
         true => history::decisions(&cluster, &namespace),
@@ -235,7 +255,7 @@ fn serve_page(args: Ui) -> Result<(), Failure> {
         let planner: ui::Planner = Box::new(move |more| reading.answer(&[fixed.as_slice(), more].concat()));
         Ok(planner)
     };
-    ui::serve(port, UiSources { read, decisions, interval })
+    ui::serve(place, UiSources { read, decisions, interval })
 }
 
 /// Reads the objects and plans.

@@ -75,10 +75,49 @@ fn why_explains_a_node_and_its_nodeclaim() {
     assert!(node.contains("Node full, NodeClaim general-full, NodePool general"), "{node}");
     assert!(node.contains("It is removed: Underutilized."), "{node}");
     let (_, claim, _) = answer("kerf why nodeclaim general-full --live", cluster_of(CLUSTER));
-    assert_eq!(claim, node);
+    let before_events = |text: &str| text.split_once("\nEVENTS\n").unwrap().0.to_owned();
+    assert_eq!(before_events(&claim), before_events(&node));
     let (code, _, err) = answer("kerf why node ful --live", cluster_of(CLUSTER));
     assert_eq!(code, 2, "{err}");
     assert!(err.contains("node ful is not in the input; did you mean full?"), "{err}");
+}
+
+/// Path of the events of a namespace.
+const EVENTS: &str = "/api/v1/namespaces/shop/events";
+
+#[test]
+fn why_ends_with_the_newest_events_of_controller_and_agent() {
+    let mut lists = cluster_of(CLUSTER);
+    lists["/api/v1/pods"].as_array_mut().unwrap().push(pending("web", unschedulable()));
+    let event = |component: &str, minute: u32, message: &str| {
+        let time = format!("2026-11-21T10:{minute:02}:00Z");
+        json!({
+            "metadata": {"name": message, "namespace": "shop"}, "involvedObject": {"kind": "Pod", "name": "web"},
+            "source": {"component": component}, "reason": "Nominated", "message": message, "count": minute,
+            "lastTimestamp": time,
+        })
+    };
+    let mut events: Vec<Value> = (1..=6).map(|minute| event("karpenter", minute, &format!("to {minute}"))).collect();
+    events.push(event("default-scheduler", 9, "of another program"));
+    lists[EVENTS] = json!(events);
+    let (code, out, err) = answer("kerf why pod shop/web --live", lists.clone());
+    assert_eq!(code, 0, "{out}{err}");
+    let (_, section) = out.split_once("\nEVENTS\n").unwrap();
+    let messages: Vec<&str> = section.lines().map(|line| line.split_once(" ago, ").unwrap().1).collect();
+    let expected = [6, 5, 4, 3, 2].map(|number| format!("{number} times: Nominated: to {number}"));
+    assert_eq!(messages, expected);
+
+    lists[EVENTS] = json!([]);
+    let (_, out, _) = answer("kerf why pod shop/web --live", lists.clone());
+    assert!(
+        out.ends_with(
+            "\nEVENTS\n  none of the controller or the agent; the API server keeps events for an hour by\n  default\n"
+        ),
+        "{out}"
+    );
+    lists[EVENTS] = json!("not permitted");
+    let (code, out, _) = answer("kerf why pod shop/web --live", lists);
+    assert!(code == 0 && out.contains("not read: events: forbidden; you need verb list on resource events"), "{out}");
 }
 
 #[test]

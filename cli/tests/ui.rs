@@ -5,6 +5,8 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::page::here;
@@ -23,11 +25,15 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
+        Self::at(&["--port", "0"])
+    }
+
+    fn at(place: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_kerf"))
             .current_dir(here(CASE))
             .arg("ui")
             .args(FLAGS)
-            .args(["--port", "0"])
+            .args(place)
             .env_clear()
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -76,6 +82,33 @@ fn ui_serves_the_page_below_a_secret_path_only() {
     for path in ["/", "/data.json", "/app.js", other.path.as_str(), &format!("{}data.json", other.path)] {
         let (status, _, body) = one.get_absolute(path);
         assert_eq!((status, body.as_str()), (404, "the address of the page is in the output of kerf ui\n"), "{path}");
+    }
+}
+
+/// For a Service in the cluster, whose readers do not know a secret, and whose pod kubelet probes and ends.
+#[test]
+fn ui_serves_other_machines_without_a_secret_until_sigterm() {
+    let mut server = Server::at(&["--listen", "127.0.0.1:0"]);
+    assert_eq!(server.path, "/");
+    for path in ["", "data.json", "healthz"] {
+        assert_eq!(server.get(path).0, 200, "{path}");
+    }
+    let id = Pid::from_raw(server.child.id().try_into().unwrap());
+    nix::sys::signal::kill(id, Signal::SIGTERM).unwrap();
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn ui_refuses_an_address_that_is_no_address() {
+    for (place, expected) in [
+        (vec!["--listen", "8877"], "invalid socket address syntax"),
+        (vec!["--listen", "203.0.113.7:8877"], "--listen 203.0.113.7:8877 cannot be used"),
+        (vec!["--listen", "127.0.0.1:0", "--port", "1"], "cannot be used with"),
+    ] {
+        let words: Vec<&str> = ["ui"].into_iter().chain(FLAGS).chain(place).collect();
+        let refused = kerf(&here(CASE), &words, "", &[]);
+        assert_eq!(refused.code, 2, "{}", refused.stderr);
+        assert!(refused.stderr.contains(expected), "{}", refused.stderr);
     }
 }
 

@@ -103,6 +103,9 @@ pub(super) const CLUSTER: &[Resource] = &[
     Resource::new("kerf.sh", &["v1alpha1"], "nodeusages", "NodeUsage"),
 ];
 
+/// Events about objects.
+pub(super) const EVENTS: Resource = Resource::new("", &["v1"], "events", "Event");
+
 /// Returns the kinds of a recording: those of a plan without usage reports, of which every node writes one a minute.
 pub(super) fn followed() -> impl Iterator<Item = &'static Resource> {
     let all = WRITTEN.iter().chain(CLAIMS).chain(WORKLOADS).chain(CLUSTER);
@@ -115,7 +118,7 @@ mod tests {
 
     use serde::Deserialize;
 
-    use super::{CLAIMS, CLUSTER, WORKLOADS, WRITTEN, followed};
+    use super::{CLAIMS, CLUSTER, EVENTS, WORKLOADS, WRITTEN, followed};
 
     #[derive(Deserialize)]
     struct ClusterRole {
@@ -150,7 +153,7 @@ mod tests {
 
     #[test]
     fn documented_roles_have_exactly_the_needed_rights() {
-        let read = [WRITTEN, CLAIMS, WORKLOADS, CLUSTER].into_iter().flatten();
+        let read = [WRITTEN, CLAIMS, WORKLOADS, CLUSTER, &[EVENTS]].into_iter().flatten();
         assert_eq!(granted(include_str!("../../../docs/live.md"), &["list"]), names(read));
         assert_eq!(granted(include_str!("../../../docs/replay.md"), &["list", "watch"]), names(followed()));
     }

@@ -43,6 +43,14 @@ pub fn config_maps(cluster: &LiveCluster, _: &str, _: &[String]) -> Result<Vec<V
     read(LiveKinds::Everything, cluster)
 }
 
+/// Reads nothing.
+///
+/// # Errors
+/// Always returns an error.
+pub fn events(cluster: &LiveCluster, _: &str, _: &str, _: &str) -> Result<Vec<Value>, Failure> {
+    read(LiveKinds::Everything, cluster)
+}
+
 /// Follows nothing.
 pub struct Follower;
 

@@ -39,6 +39,16 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
+/// Returns an age with its largest unit, as kubectl.
+pub(crate) fn age(seconds: i64) -> String {
+    match seconds {
+        ..120 => format!("{}s", seconds.max(0)),
+        120..10_800 => format!("{}m", seconds / 60),
+        10_800..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
 /// Splits the text at spaces into lines of at most `width`, each after `indent`.
 pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> Vec<String> {
     let mut lines = Vec::new();
@@ -72,6 +82,14 @@ mod tests {
         assert_eq!(Paint(true).bold("x"), "\u{1b}[1mx\u{1b}[0m");
         assert_eq!(Paint(false).bold("x"), "x");
         assert_ne!(Paint(true).level("x", 80), Paint(true).level("x", 20));
+    }
+
+    #[test]
+    fn age_has_the_largest_unit() {
+        let rows = [(-5, "0s"), (119, "119s"), (120, "2m"), (10_800, "3h"), (172_800, "2d"), (40_000_000, "462d")];
+        for (seconds, text) in rows {
+            assert_eq!(age(seconds), text);
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Explanation for one pod: its constraints, its node or the reason why it has none, and the other pods on that node.
 
 mod constraints;
+mod events;
 mod fleet;
 mod node;
 mod pool;
@@ -17,6 +18,7 @@ const WIDTH: usize = 80;
 /// Maximum number of instance types that an explanation lists.
 const TYPES: usize = 8;
 
+pub use events::events;
 pub use fleet::cost_of_cluster;
 pub use node::{node, node_claim};
 pub use pool::why_not;
@@ -43,7 +45,7 @@ pub fn pod(answer: &PlanAnswer, name: &str, colours: bool) -> Result<(String, u8
 }
 
 /// Returns `namespace/name` of a pod; a name alone is in namespace default.
-fn full_name(name: &str) -> String {
+pub fn full_name(name: &str) -> String {
     if name.contains('/') { name.to_owned() } else { format!("default/{name}") }
 }
 

@@ -1,16 +1,19 @@
 //! `kerf ui`: a page on the loopback address with the nodes of a cluster, why they stay or go, and the decisions of its controller.
-//! Each path begins with a secret, so neither other users of the machine nor pages of other origins can read the cluster.
+//! Each path begins with a secret, so neither other users of the machine nor pages of other origins can read the cluster. For a Service in
+//! the cluster, the page is without a secret on another address: then the proxy in front of it decides who reads.
 
 mod data;
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::decisions::Decision;
 use daemon::admin::{self, Page, Pages};
+use daemon::signal;
 use jiff::Timestamp;
 
 use super::what_if::WhatIf;
@@ -24,6 +27,8 @@ const SCRIPT: &str = include_str!("ui/app.js");
 const STYLE: &str = include_str!("ui/style.css");
 /// Number of the newest decisions on the page.
 const DECISIONS: usize = 200;
+/// Time after the last request for data, until which the cluster is read.
+const WATCHED: Duration = Duration::from_mins(1);
 
 /// Plans for objects that were read once, with changes.
 pub(crate) type Planner = Box<dyn Fn(&[Change]) -> Result<PlanAnswer, Failure> + Send + Sync>;
@@ -38,23 +43,56 @@ pub(crate) struct UiSources<R, D> {
     pub(crate) interval: Option<Duration>,
 }
 
-/// Serves the page until Ctrl-C. Port 0 is any free port.
+/// Address of the page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum UiPlace {
+    /// Port of the loopback address, below a secret path.
+    Loopback {
+        /// 0 for any free one.
+        port: u16,
+    },
+    /// Address that other machines reach, without a secret.
+    Network(SocketAddr),
+}
+
+impl UiPlace {
+    fn address(self) -> SocketAddr {
+        match self {
+            Self::Loopback { port } => SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+            Self::Network(address) => address,
+        }
+    }
+
+    fn root(self) -> String {
+        match self {
+            Self::Loopback { .. } => format!("/{}/", secret()),
+            Self::Network(_) => "/".to_owned(),
+        }
+    }
+
+    fn busy(self, error: &io::Error) -> Failure {
+        Failure::usage(match self {
+            Self::Loopback { port } => format!("port {port} cannot be used: {error}; give another one with --port"),
+            Self::Network(address) => format!("--listen {address} cannot be used: {error}; give another address"),
+        })
+    }
+}
+
+/// Serves the page until Ctrl-C or SIGTERM.
 ///
 /// # Errors
-/// Returns an error if the first reading fails, or if the port is not free.
-pub(crate) fn serve<R, D>(port: u16, sources: UiSources<R, D>) -> Result<(), Failure>
+/// Returns an error if the first reading fails, or if the address is not free.
+pub(crate) fn serve<R, D>(place: UiPlace, sources: UiSources<R, D>) -> Result<(), Failure>
 where
     R: Fn() -> Result<Planner, Failure> + Send + 'static,
     D: Fn() -> Result<Vec<Decision>, Failure> + Send + 'static,
 {
-    let pages = Arc::new(UiPages::new(secret()));
+    let pages = Arc::new(UiPages::new(place.root()));
     pages.update((sources.read)()?)?;
     pages.decide((sources.decisions)());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::internal)?;
     runtime.block_on(async {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let busy = |error| Failure::usage(format!("port {port} cannot be used: {error}; give another one with --port"));
-        let listener = admin::bind(address).await.map_err(busy)?;
+        let listener = admin::bind(place.address()).await.map_err(|error| place.busy(&error))?;
         let address = listener.local_addr().map_err(Failure::internal)?;
         println!("http://{address}{}", pages.root);
         eprintln!("kerf: the page ends with Ctrl-C");
@@ -63,7 +101,7 @@ where
         }
         tokio::select! {
             never = admin::serve_pages(listener, pages) => match never {},
-            stopped = tokio::signal::ctrl_c() => stopped.map_err(Failure::internal),
+            stopped = signal::stopped() => stopped.map(drop).map_err(Failure::internal),
         }
     })
 }
@@ -74,7 +112,7 @@ fn secret() -> String {
     format!("{:016x}{:016x}", state.hash_one(0_u8), state.hash_one(1_u8))
 }
 
-/// Reads again and again on a thread that ends with the process.
+/// Reads again and again while a page is open, on a thread that ends with the process.
 fn read_again<R, D>(pages: Arc<UiPages>, sources: UiSources<R, D>, interval: Duration)
 where
     R: Fn() -> Result<Planner, Failure> + Send + 'static,
@@ -83,6 +121,9 @@ where
     thread::spawn(move || {
         loop {
             thread::sleep(interval);
+            if !pages.is_watched(Instant::now()) {
+                continue;
+            }
             if let Err(failure) = (sources.read)().and_then(|planner| pages.update(planner)) {
                 pages.fail(&failure);
             }
@@ -96,6 +137,8 @@ struct UiPages {
     /// Path of the page, with the secret.
     root: String,
     state: Mutex<UiState>,
+    /// Held by a comparison, so that several readers do not take all processors.
+    comparison: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -110,11 +153,17 @@ struct UiState {
     undecided: String,
     /// Data of the page, until one of the others changes.
     data: Option<String>,
+    /// Time of the last request for data.
+    asked: Option<Instant>,
 }
 
 impl UiPages {
-    fn new(secret: String) -> Self {
-        Self { root: format!("/{secret}/"), state: Mutex::default() }
+    fn new(root: String) -> Self {
+        Self { root, state: Mutex::default(), comparison: Mutex::default() }
+    }
+
+    fn is_watched(&self, now: Instant) -> bool {
+        self.state().asked.is_some_and(|asked| now.saturating_duration_since(asked) < WATCHED)
     }
 
     /// Returns the readings. A panic of the reader leaves the last ones.
@@ -155,6 +204,7 @@ impl UiPages {
 
     fn data(&self) -> Option<String> {
         let mut state = self.state();
+        state.asked = Some(Instant::now());
         if state.data.is_none() {
             let answer = state.answer.as_ref()?;
             let data = PageData::new(answer, state.read, &state.problem, &state.decisions, &state.undecided);
@@ -167,6 +217,7 @@ impl UiPages {
     fn what_if(&self, changes: &str) -> Option<String> {
         let planner = self.state().planner.clone()?;
         let answer = self.answer()?;
+        let _one = self.comparison.lock().unwrap_or_else(PoisonError::into_inner);
         let changes: Result<Vec<Change>, String> = changes.lines().map(Change::parse).collect();
         let compared = changes.map_err(Failure::usage).and_then(|changes| planner(&changes));
         Some(compared.map_or_else(
@@ -210,6 +261,7 @@ impl Pages for UiPages {
             "app.js" => page("text/javascript; charset=utf-8", SCRIPT),
             "style.css" => page("text/css; charset=utf-8", STYLE),
             "data.json" => page("application/json", self.data()?),
+            "healthz" => page("text/plain; charset=utf-8", "ok\n"),
             path => {
                 let text = match path.split_once('/')? {
                     ("why", object) => self.explanation(object)?,

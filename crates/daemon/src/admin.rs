@@ -15,6 +15,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
+use tokio::task::{JoinError, spawn_blocking};
 
 use crate::metric;
 
@@ -92,7 +93,7 @@ pub async fn serve(listener: TcpListener, admin: Arc<dyn Admin>) -> Infallible {
     serve_pages(listener, Arc::new(AdminPages(admin))).await
 }
 
-/// Serves pages forever.
+/// Serves pages forever. Each page is made on a thread of its own, so that a slow one does not delay the others.
 pub async fn serve_pages(listener: TcpListener, pages: Arc<dyn Pages>) -> Infallible {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -102,9 +103,12 @@ pub async fn serve_pages(listener: TcpListener, pages: Arc<dyn Pages>) -> Infall
         };
         let pages = Arc::clone(&pages);
         tokio::spawn(async move {
-            let service = service_fn(move |request| {
-                let answer = answer(&request, pages.as_ref());
-                async move { Ok::<_, Infallible>(answer) }
+            let service = service_fn(move |request: Request<Incoming>| {
+                let pages = Arc::clone(&pages);
+                async move {
+                    let answer = spawn_blocking(move || answer(request.uri().path(), pages.as_ref())).await;
+                    Ok::<_, Infallible>(answer.unwrap_or_else(|panic| failed(&panic)))
+                }
             });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -117,12 +121,22 @@ pub async fn serve_pages(listener: TcpListener, pages: Arc<dyn Pages>) -> Infall
     }
 }
 
-fn answer(request: &Request<Incoming>, pages: &dyn Pages) -> Response<Full<Bytes>> {
-    let (status, page) = match pages.page(request.uri().path()) {
+fn answer(path: &str, pages: &dyn Pages) -> Response<Full<Bytes>> {
+    let (status, page) = match pages.page(path) {
         Some(page) if page.failed => (StatusCode::SERVICE_UNAVAILABLE, page),
         Some(page) => (StatusCode::OK, page),
         None => (StatusCode::NOT_FOUND, Page { body: format!("{}\n", pages.hint()).into_bytes(), ..Page::default() }),
     };
+    response(status, page)
+}
+
+fn failed(panic: &JoinError) -> Response<Full<Bytes>> {
+    log::error!(error:% = panic; "a page failed");
+    let body = b"this page failed: the log has the reason\n".to_vec();
+    response(StatusCode::INTERNAL_SERVER_ERROR, Page { body, ..Page::default() })
+}
+
+fn response(status: StatusCode, page: Page) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(page.body)));
     *response.status_mut() = status;
     let media_type = if page.media_type.is_empty() { TEXT } else { page.media_type };

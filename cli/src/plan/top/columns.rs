@@ -1,8 +1,8 @@
 //! Columns of the list of nodes. A narrow terminal shows the most important ones.
 
 use super::overview::{NodeLine, Overview};
-use crate::output::fit;
 use crate::output::money::rounded;
+use crate::output::{age, fit};
 
 /// Spaces between two columns.
 const GAP: usize = 1;
@@ -47,16 +47,6 @@ const ALL: [Column; 11] = [
     }),
     column("AGE", 4, 10, true, |node| node.age.map_or_else(|| "-".to_owned(), age)),
 ];
-
-/// Returns an age with its largest unit, as kubectl.
-fn age(seconds: i64) -> String {
-    match seconds {
-        ..120 => format!("{}s", seconds.max(0)),
-        120..10_800 => format!("{}m", seconds / 60),
-        10_800..172_800 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
-    }
-}
 
 /// Shown columns with their widths, first the usual ones.
 pub(super) struct Columns {
@@ -146,14 +136,6 @@ mod tests {
         assert_eq!(columns.heading(), "NODE                 PODS   CPU %   MEM %     $/H GPU % TEAM");
         assert!(columns.row(&node).ends_with("50    web"), "{}", columns.row(&node));
         assert_eq!(Columns::within(11, &overview).heading(), "NODE", "there is no room for them");
-    }
-
-    #[test]
-    fn age_has_the_largest_unit() {
-        let rows = [(-5, "0s"), (119, "119s"), (120, "2m"), (10_800, "3h"), (172_800, "2d"), (40_000_000, "462d")];
-        for (seconds, text) in rows {
-            assert_eq!(age(seconds), text);
-        }
     }
 
     #[test]
