@@ -61,7 +61,7 @@ e2e: prepare-e2e controlplane nodeparts agent images helm packer moto ## Runs th
 amis: prepare-amis agent packer moto ## Runs the tests of `make e2e` that need no EC2 SDK: machine images by Packer, the agent's images by runc.
 	@tests/steps/agent arm64
 	@$(RUN) amis "machine images and the agent's images" "first time: 5 minutes" \
-		cargo test -p ship --locked -- --ignored images:: ami:: --skip images::controller_image
+		cargo test -p ship --locked -- --ignored images:: ami:: --skip images::controller_image --skip images::cli_image
 
 lint: prepare-lint ## Checks format, warnings, each crate alone, licences and sources.
 	@tests/steps/lint
@@ -173,8 +173,8 @@ helm: prepare-helm ## Builds Helm 3 and Helm 4, which render the chart, once int
 	@$(RUN) helm3 "building Helm 3" "first time: 1 to 4 minutes" $(GO) tests/helm/helm3
 	@$(RUN) helm4 "building Helm 4" "first time: 1 to 4 minutes" $(GO) tests/helm/helm4
 
-images: prepare-images ## Builds container images with their bills of materials; RELEASE=1 the controller's for arm64 too.
-	@images/all $(if $(RELEASE),arm64)
+images: prepare-images ## Builds container images with their bills of materials; CLI=1 also the command's, RELEASE=1 all for arm64 too.
+	@images/all $(if $(RELEASE),arm64) $(if $(RELEASE)$(CLI),cli)
 
 release: prepare-release ## Builds the artifacts of a release, with checksums; PARTS="charts agent cli images" (docs/release.md).
 	@images/release/build $(KERF_CACHE)/release $(PARTS)

@@ -45,6 +45,9 @@ const ROWS: &[(&[&str], &[&str])] = &[
     ),
     (&["--set=settings.vmMemoryOverheadPercent=7.5"], &["vmMemoryOverheadPercent is \"7.5\"", "write 0.075"]),
     (&["--set=settings.reservedENIs=-1"], &["settings.reservedENIs is \"-1\"", "write 0 or more"]),
+    (&["--set=kerf.page.enabled=true"], &["kerf.page.image.repository is missing", "or disable kerf.page"]),
+    (&["--set=kerf.page.image.digest=sha1:1"], &["kerf.page.image.digest is \"sha1:1\"", "kerf.page.image.tag"]),
+    (&["--set=kerf.page.port=0"], &["kerf/page/port", "minimum"]),
     (&["--set=kerf.image.digest=sha1:1"], &["kerf.image.digest is \"sha1:1\"", "64 hexadecimal digits"]),
     // Errors of the JSON schema.
     (&["--set=replicas=two"], &["replicas", "got string, want integer"]),

@@ -127,6 +127,46 @@ fn chart_grants_an_observer_no_change() -> Result<()> {
     Ok(())
 }
 
+/// Returns the rules of the role with this name in a page of the documentation.
+fn documented_rules(page: &str, role: &str) -> Result<Vec<Value>> {
+    for block in page.split("```yaml\n").skip(1) {
+        let text = block.split("```").next().unwrap_or_default();
+        let found: Value = serde_saphyr::from_str(text)?;
+        if found["metadata"]["name"] == role {
+            return Ok(found["rules"].as_array().context("a role without rules")?.clone());
+        }
+    }
+    anyhow::bail!("the page has no role {role}")
+}
+
+#[test]
+fn chart_renders_the_page_only_on_request_with_the_documented_rights() -> Result<()> {
+    let without = render(Version::Four, &super::LEAST)?;
+    ensure!(super::object(&without, "Service", "karpenter-page").is_err(), "the page is off by default");
+    let given = ["--set=kerf.page.enabled=true", "--set=kerf.page.image.repository=registry.example/kerf-cli"];
+    let objects = render(Version::Four, &[&super::LEAST[..], &given].concat())?;
+    let rules = |kind: &str| Ok::<_, anyhow::Error>(super::object(&objects, kind, "karpenter-page")?["rules"].clone());
+    let live = include_str!("../../docs/live.md");
+    ensure!(rules("ClusterRole")? == json!(documented_rules(live, "kerf-reader")?), "{}", rules("ClusterRole")?);
+    let log = documented_rules(include_str!("../../docs/decision-log.md"), "kerf-log-reader")?;
+    let mut names = log[0]["resourceNames"].as_array().context("no names")?.clone();
+    names.insert(0, json!("kerf-market"));
+    let maps = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"], "resourceNames": names}]);
+    ensure!(rules("Role")? == maps, "{}", rules("Role")?);
+
+    // The objects of the controller must not select the pod of the page.
+    let deployment = super::object(&objects, "Deployment", "karpenter-page")?;
+    let labels = &deployment["spec"]["template"]["metadata"]["labels"];
+    ensure!(super::object(&objects, "Service", "karpenter-page")?["spec"]["selector"] == *labels, "{labels}");
+    let own = super::object(&objects, "PodDisruptionBudget", "karpenter")?["spec"]["selector"]["matchLabels"].clone();
+    ensure!(own["app.kubernetes.io/name"] != labels["app.kubernetes.io/name"], "{own} {labels}");
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    ensure!(container["image"] == "registry.example/kerf-cli:0.1.0", "{container}");
+    let arguments = ["ui", "--live", "--namespace", "kube-system", "--listen", "0.0.0.0:8877", "--interval", "30"];
+    ensure!(container["args"] == json!(arguments), "{container}");
+    Ok(())
+}
+
 /// Control planes of tests and demo read the chart's RBAC from a file, so that they need no Helm.
 #[test]
 fn rights_of_control_planes_match_rbac_of_the_chart() -> Result<()> {

@@ -36,13 +36,33 @@ annotations:
 {{- end }}
 {{- end -}}
 
+{{/* Name of an image. Argument: `dict "root" $ "image" .Values.kerf.image`. */}}
 {{- define "kerf.image" -}}
-{{- $image := .Values.kerf.image -}}
-{{- if $image.digest -}}
-{{ $image.repository }}@{{ $image.digest }}
+{{- if .image.digest -}}
+{{ .image.repository }}@{{ .image.digest }}
 {{- else -}}
-{{ $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}
+{{ .image.repository }}:{{ .image.tag | default .root.Chart.AppVersion }}
 {{- end -}}
+{{- end -}}
+
+{{/* Names of the ConfigMaps of the decision log: two rings. */}}
+{{- define "kerf.decisionMaps" -}}
+{{- range until 12 }}
+- kerf-decisions-{{ . }}
+{{- end }}
+{{- range until 4 }}
+- kerf-summaries-{{ . }}
+{{- end }}
+{{- end -}}
+
+{{/* Names and labels of the page differ from those of the controller, whose Service and PodDisruptionBudget must not select it. */}}
+{{- define "kerf.pageName" -}}
+{{- printf "%s-page" (include "kerf.fullname" . | trunc 58 | trimSuffix "-") -}}
+{{- end -}}
+
+{{- define "kerf.pageSelector" -}}
+app.kubernetes.io/name: {{ printf "%s-page" (include "kerf.name" . | trunc 58 | trimSuffix "-") | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "kerf.subject" -}}

@@ -2,7 +2,7 @@
 Rejects unsupported and contradictory values, with an error that names the value and the fix. The schema checks the types before.
 */}}
 {{- define "kerf.refusals" -}}
-{{- if not (hasKey (.Values.kerf | default dict) "monitoring") -}}
+{{- if not (hasKey (.Values.kerf | default dict) "page") -}}
 {{- fail "the values lack the defaults of this chart, because --reuse-values keeps the defaults of the previous chart: use --reset-then-reuse-values, or pass your values file" -}}
 {{- end -}}
 {{- $settings := .Values.settings -}}
@@ -11,6 +11,9 @@ Rejects unsupported and contradictory values, with an error that names the value
 {{- end -}}
 {{- if not .Values.kerf.image.repository -}}
 {{- fail "kerf.image.repository is missing: set the repository of Kerf's controller image, such as --set kerf.image.repository=REGISTRY/kerf-controller; controller.image is Karpenter's image and is ignored" -}}
+{{- end -}}
+{{- if and .Values.kerf.page.enabled (not .Values.kerf.page.image.repository) -}}
+{{- fail "kerf.page.image.repository is missing: set the repository of the command's image, such as --set kerf.page.image.repository=REGISTRY/kerf-cli, or disable kerf.page" -}}
 {{- end -}}
 {{- if not $settings.ignoreDRARequests -}}
 {{- fail "settings.ignoreDRARequests is false, but Kerf does not plan for ResourceClaims: set it to true, and run pods with claims on separate nodes" -}}
@@ -67,8 +70,10 @@ Rejects unsupported and contradictory values, with an error that names the value
 {{- if not (regexMatch "^[0-9]*$" (toString $settings.reservedENIs)) -}}
 {{- fail (printf "settings.reservedENIs is %q, which is not a number of network interfaces: write 0 or more" (toString $settings.reservedENIs)) -}}
 {{- end -}}
-{{- if not (regexMatch "^(|sha256:[0-9a-f]{64})$" .Values.kerf.image.digest) -}}
-{{- fail (printf "kerf.image.digest is %q, which is not a digest: write sha256: and 64 hexadecimal digits, or leave it empty and set kerf.image.tag" .Values.kerf.image.digest) -}}
+{{- range $name, $image := dict "kerf.image" .Values.kerf.image "kerf.page.image" .Values.kerf.page.image -}}
+{{- if not (regexMatch "^(|sha256:[0-9a-f]{64})$" $image.digest) -}}
+{{- fail (printf "%s.digest is %q, which is not a digest: write sha256: and 64 hexadecimal digits, or leave it empty and set %s.tag" $name $image.digest $name) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

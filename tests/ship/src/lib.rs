@@ -28,7 +28,8 @@ pub fn cache() -> PathBuf {
 #[must_use]
 pub fn program(name: &str, architecture: &str) -> PathBuf {
     let suffix = if architecture == "amd64" { String::new() } else { format!("-{architecture}") };
-    let path = cache().join(name).join(format!("kerf-{name}{suffix}"));
+    let program = if name == "cli" { "kerf".to_owned() } else { format!("kerf-{name}") };
+    let path = cache().join(name).join(program + &suffix);
     assert!(path.exists(), "{} is missing: run `make images RELEASE=1`", path.display());
     path
 }

@@ -193,6 +193,25 @@ fn controller_image_is_built_for_arm64() {
     assert_eq!(controller("arm64").config["config"]["Entrypoint"], json!(["/usr/bin/kerf-controller"]));
 }
 
+fn cli(architecture: &str) -> Image {
+    let image = checked("cli", architecture, &["usr/bin/kerf"], &["clap", "kube", "planner"]);
+    assert_eq!(image.config["config"]["User"], "65532:65532");
+    image
+}
+
+#[test]
+#[ignore = "needs what make e2e builds"]
+fn cli_image_refuses_to_serve_without_a_cluster_on_amd64() {
+    let Outcome { well, output } = cli("amd64").run(&["ui", "--live", "--listen", "127.0.0.1:8877"]);
+    assert!(!well && output.contains("no cluster"), "{output}");
+}
+
+#[test]
+#[ignore = "needs what make e2e builds"]
+fn cli_image_is_built_for_arm64() {
+    assert_eq!(cli("arm64").config["config"]["Entrypoint"], json!(["/usr/bin/kerf"]));
+}
+
 #[test]
 #[ignore = "needs what make e2e builds"]
 fn build_fails_when_program_or_architecture_is_invalid() {
