@@ -5,13 +5,14 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, Client};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-use testbed::controlplane::{ControlPlane, Options};
+use testbed::controlplane::{Component, ControlPlane, Options};
 use testbed::machines::find_program;
 use testbed::{apply, eventually};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -20,10 +21,18 @@ use tokio::process::{Child, Command};
 const USER: &str = "reader";
 const SOON: Duration = Duration::from_secs(60);
 
+const REPLAY: &str = include_str!("../docs/replay.md");
+
+/// Returns the text of the first object of a kind in a page.
+fn documented(page: &'static str, kind: &str) -> Result<&'static str> {
+    let texts = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let of_kind = |text: &&str| text.contains(&format!("\nkind: {kind}\n"));
+    texts.into_iter().find(of_kind).with_context(|| format!("the page has no {kind}"))
+}
+
 /// Returns the role in a page, and its binding to the user.
-fn role(page: &str) -> Result<[Value; 2]> {
-    let role = page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
-    let role: Value = serde_saphyr::from_str(role.context("the page has no role")?)?;
+fn role(page: &'static str) -> Result<[Value; 2]> {
+    let role: Value = serde_saphyr::from_str(documented(page, "ClusterRole")?)?;
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": USER},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]},
@@ -70,8 +79,8 @@ fn program() -> Result<PathBuf> {
 }
 
 /// Starts an API server with these objects and pods, and writes the user's kubeconfig into the folder.
-async fn cluster(name: &'static str, pods: &[&str], folder: &Path) -> Result<(ControlPlane, Client, PathBuf)> {
-    let control_plane = ControlPlane::start(Options::api_server(name)).await?;
+async fn cluster(options: Options, pods: &[&str], folder: &Path) -> Result<(ControlPlane, Client, PathBuf)> {
+    let control_plane = ControlPlane::start(options).await?;
     control_plane.apply_crds().await?;
     let admin = control_plane.admin().await?;
     for object in objects().into_iter().chain(pods.iter().map(|name| pod(name))) {
@@ -92,7 +101,8 @@ async fn kerf(kubeconfig: &Path, words: &[&str]) -> Result<(i32, String, String)
 #[tokio::test(flavor = "multi_thread")]
 async fn documented_role_is_enough_for_live_commands() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let (control_plane, admin, kubeconfig) = cluster("cli-on-cluster", &["web"], folder.path()).await?;
+    let (control_plane, admin, kubeconfig) =
+        cluster(Options::api_server("cli-on-cluster"), &["web"], folder.path()).await?;
 
     let (code, _, refused) = kerf(&kubeconfig, &["plan", "--live"]).await?;
     ensure!(code == 2 && refused.contains("you need verb list on resource ec2nodeclasses"), "{code} {refused}");
@@ -114,10 +124,23 @@ async fn documented_role_is_enough_for_live_commands() -> Result<()> {
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"},
         "status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]},
     });
-    let pods: Api<Pod> = Api::default_namespaced(admin);
+    let pods: Api<Pod> = Api::default_namespaced(admin.clone());
     pods.patch_status("web", &PatchParams::default(), &Patch::Merge(&refusal)).await?;
     let (code, out, error) = kerf(&kubeconfig, &["why", "pod", "web", "--live"]).await?;
     ensure!(code == 0 && out.contains("It goes to new node general-1"), "{code} {out}{error}");
+
+    for (pod, message) in [("web", "Pod should schedule on: nodeclaim/general-x2k9p"), ("other", "about another pod")] {
+        let event = json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": pod, "namespace": "default"},
+            "involvedObject": {"kind": "Pod", "namespace": "default", "name": pod}, "reason": "Nominated",
+            "message": message, "source": {"component": "karpenter"}, "lastTimestamp": "2026-11-21T10:00:00Z", "count": 1,
+        });
+        apply(&admin, event).await?;
+    }
+    let (_, out, error) = kerf(&kubeconfig, &["why", "pod", "web", "--live"]).await?;
+    let (_, events) = out.split_once("EVENTS\n").context("no events")?;
+    let nominated = events.contains("ago: Nominated: Pod should schedule on: nodeclaim/general-x2k9p");
+    ensure!(nominated && !out.contains("about another pod"), "{out}{error}");
     control_plane.stop().await?;
     Ok(())
 }
@@ -175,11 +198,12 @@ async fn delete(admin: &Client, name: &str) -> Result<()> {
 async fn record_follows_a_cluster_and_replay_plays_it() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let files = folder.path().join("recording");
-    let (control_plane, admin, kubeconfig) = cluster("recording", &["first"], folder.path()).await?;
+    let (control_plane, admin, kubeconfig) =
+        cluster(Options::api_server("recording"), &["first"], folder.path()).await?;
     let (code, _, refused) =
         kerf(&kubeconfig, &["record", "--out", files.to_str().context("a path in UTF-8")?]).await?;
     ensure!(code == 2 && refused.contains("you need verbs list and watch on resource"), "{code} {refused}");
-    for object in role(include_str!("../docs/replay.md"))? {
+    for object in role(REPLAY)? {
         apply(&admin, object).await?;
     }
 
@@ -208,6 +232,59 @@ async fn record_follows_a_cluster_and_replay_plays_it() -> Result<()> {
     ensure!(launches("replayed")? > 0 && launches("karpenter")? > 0, "{report:#}");
     ensure!(launches("changed")? == 0, "{report:#}");
     ensure!(report == replayed(&kubeconfig, &files, &["--set", small, "--karpenter"]).await?, "two replays differ");
+    for file in std::fs::read_dir(&files)? {
+        let text = unpacked(&file?.path())?;
+        ensure!(!text.contains("hunter2") && text.contains("\"general\""), "{text}");
+    }
+    control_plane.stop().await?;
+    Ok(())
+}
+
+/// Appends a copy of the last event to an audit log, about another pod and a minute later, so that a replay has time for launches.
+fn continue_for_a_minute(log: &Path) -> Result<()> {
+    let text = std::fs::read_to_string(log)?;
+    let last = text.lines().rfind(|line| line.contains(r#""name":"second""#)).context("no event about pod second")?;
+    let mut event: Value = serde_json::from_str(last)?;
+    let at: Timestamp = event["stageTimestamp"].as_str().context("an event without time")?.parse()?;
+    let later = (at + SignedDuration::from_mins(1)).to_string();
+    for (pointer, value) in [
+        ("/stageTimestamp", &later),
+        ("/responseObject/metadata/creationTimestamp", &later),
+        ("/responseObject/metadata/name", &"fourth".to_owned()),
+        ("/responseObject/metadata/uid", &"a6ba2f8e-0000-4000-8000-000000000004".to_owned()),
+        ("/objectRef/name", &"fourth".to_owned()),
+    ] {
+        *event.pointer_mut(pointer).with_context(|| format!("an event without {pointer}"))? = json!(value);
+    }
+    std::fs::write(log, format!("{text}{event}\n")).context("cannot write the log")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn audit_log_with_the_documented_policy_becomes_a_recording() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let policy = folder.path().join("policy.yaml");
+    std::fs::write(&policy, documented(REPLAY, "Policy")?)?;
+    let flag = format!("--audit-policy-file={}", policy.display());
+    let options = Options::api_server("audit-recording").with_flag(Component::ApiServer, &flag);
+    let (control_plane, admin, kubeconfig) = cluster(options, &["first"], folder.path()).await?;
+    apply(&admin, pod("third")).await?;
+    delete(&admin, "first").await?;
+    apply(&admin, pod("second")).await?;
+
+    let (log, files) = (folder.path().join("audit.log"), folder.path().join("recording"));
+    eventually("the last write in the audit log", SOON, async || {
+        std::fs::copy(control_plane.folder().join("audit.log"), &log)?;
+        continue_for_a_minute(&log).map(Some)
+    })
+    .await?;
+    let words: [&Path; 5] = [Path::new("record"), Path::new("--out"), &files, Path::new("--from"), &log];
+    let words: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
+    let (code, out, error) = kerf(&kubeconfig, &words.context("paths in UTF-8")?).await?;
+    ensure!(code == 0 && out.contains("recorded "), "{code} {out}{error}");
+    let mut report = replayed(&kubeconfig, &files, &[]).await?;
+    let [recorded, replayed] = ["recorded", "replayed"].map(|column| report["figures"][column].take());
+    ensure!(recorded["pending"] == 3 && recorded["launches"] == 0, "{recorded:#}");
+    ensure!(replayed["launches"].as_u64().is_some_and(|launches| launches > 0), "{replayed:#}");
     for file in std::fs::read_dir(&files)? {
         let text = unpacked(&file?.path())?;
         ensure!(!text.contains("hunter2") && text.contains("\"general\""), "{text}");

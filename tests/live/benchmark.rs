@@ -19,7 +19,7 @@ use crate::scenarios::{Change, STAYING, Scenario};
 use crate::subject::{Fixtures, Side, Subject};
 use crate::timeline::Timeline;
 use crate::workload::Workload;
-use crate::{kubelets, pool};
+use crate::{kubelets, pool, recording};
 
 /// Time limit of every wait.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
@@ -50,8 +50,14 @@ pub struct Benchmark {
 pub async fn run(scenario: &Scenario, side: Side, fixtures: &Fixtures, keep_logs: bool) -> Result<Figures> {
     let mut benchmark = Benchmark::open(side, fixtures).await?;
     let kind = if scenario.is_sample { "-sample" } else { "" };
-    benchmark.recorded = Some(format!("{}-{}{kind}", scenario.name, side.name().to_lowercase()));
+    let name = format!("{}-{}{kind}", scenario.name, side.name().to_lowercase());
+    let recording = match side {
+        Side::Kerf => recording::begin(&benchmark.control_plane, &name)?,
+        Side::Karpenter | Side::KarpenterOnEc2 => None,
+    };
+    benchmark.recorded = Some(name);
     let figures = benchmark.run(scenario).await;
+    recording::end(recording).await?;
     if figures.is_err() || keep_logs {
         benchmark.control_plane.keep_logs();
         println!("    logs are in {}", benchmark.control_plane.folder().display());

@@ -6,6 +6,7 @@
 //! with all pods go to `target/peers/live.json` and `live-ec2.json`, scenario by scenario, other results to `live-sample.json` and
 //! `live-ec2-sample.json`. The course of a run is in `live-SCENARIO-SIDE.csv`, the moment of each stage of each object in
 //! `live-SCENARIO-SIDE-stages.csv`. `KERF_LIVE_ALONE=1` runs only Kerf's side, for work on the controller, and keeps the logs.
+//! `KERF_LIVE_RECORD=FOLDER` records Kerf's side with `kerf record`, to measure the error of a replay.
 
 mod benchmark;
 mod catalogue;
@@ -16,6 +17,7 @@ mod kubelets;
 mod machines;
 mod observation;
 mod pool;
+mod recording;
 mod scenarios;
 mod stages;
 mod subject;
