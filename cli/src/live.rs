@@ -171,17 +171,23 @@ impl Reader {
 
     /// Returns the items of all pages with their type, which items of a list lack, and the resource version of the list.
     async fn pages(&self, resource: &Resource, version: &str) -> Result<(Vec<Value>, String), kube::Error> {
-        let (api_version, mut objects, mut next) = (resource.api_version(version), Vec::new(), String::new());
+        let api_version = resource.api_version(version);
+        let (mut objects, listed) = self.items(|next| resource.path(version, PAGE, next)).await?;
+        for item in &mut objects {
+            item["apiVersion"] = json!(api_version);
+            item["kind"] = json!(resource.kind);
+        }
+        Ok((objects, listed))
+    }
+
+    /// Returns the items of all pages, and the resource version of the list. `path` gets the continue token of the page before, empty for
+    /// the first one.
+    async fn items(&self, path: impl Fn(&str) -> String) -> Result<(Vec<Value>, String), kube::Error> {
+        let (mut objects, mut next) = (Vec::new(), String::new());
         loop {
-            let path = resource.path(version, PAGE, &next);
-            let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
+            let request = Request::get(path(&next)).body(Vec::new()).map_err(kube::Error::HttpError)?;
             let mut page = self.client.request::<Value>(request).await?;
-            let items = page["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
-            objects.extend(items.into_iter().map(|mut item| {
-                item["apiVersion"] = json!(api_version);
-                item["kind"] = json!(resource.kind);
-                item
-            }));
+            objects.extend(page["items"].as_array_mut().map(std::mem::take).unwrap_or_default());
             next = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
             if next.is_empty() {
                 let listed = page["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();

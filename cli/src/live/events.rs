@@ -1,10 +1,9 @@
 //! Events about one object.
 
-use http::Request;
 use serde_json::Value;
 
 use super::kinds::EVENTS;
-use super::{Reader, client, runtime, unreadable};
+use super::{PAGE, Reader, client, runtime, unreadable};
 use crate::args::LiveCluster;
 use crate::failure::Failure;
 
@@ -16,11 +15,12 @@ use crate::failure::Failure;
 pub fn events(cluster: &LiveCluster, kind: &str, namespace: &str, name: &str) -> Result<Vec<Value>, Failure> {
     runtime()?.block_on(async {
         let reader = Reader { client: client(cluster).await? };
-        let path = format!(
-            "/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.kind%3D{kind},involvedObject.name%3D{name}"
-        );
-        let request = Request::get(path).body(Vec::new()).map_err(Failure::internal)?;
-        let list = reader.client.request::<Value>(request).await.map_err(|error| unreadable(&EVENTS, &error, &["list"]))?;
-        Ok(list["items"].as_array().map(Vec::as_slice).unwrap_or_default().to_vec())
+        let about = format!("involvedObject.kind%3D{kind},involvedObject.name%3D{name}");
+        let path = |next: &str| {
+            let token = if next.is_empty() { String::new() } else { format!("&continue={next}") };
+            format!("/api/v1/namespaces/{namespace}/events?limit={PAGE}&fieldSelector={about}{token}")
+        };
+        let events = reader.items(path).await;
+        events.map(|(events, _)| events).map_err(|error| unreadable(&EVENTS, &error, &["list"]))
     })
 }
