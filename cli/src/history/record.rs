@@ -28,6 +28,10 @@ const NAMING_VARIABLES: [&str; 6] =
     ["CLUSTER_NAME", "CLUSTER_ENDPOINT", "CLUSTER_CA_BUNDLE", "INTERRUPTION_QUEUE", "SYSTEM_NAMESPACE", "COST_LABEL"];
 /// Interval between two readings of the published market, which is large.
 const MARKET_EVERY: SignedDuration = SignedDuration::from_hours(1);
+/// The same until the controller has published it.
+const MARKET_MISSING: SignedDuration = SignedDuration::from_mins(1);
+/// Namespace of a controller without a Deployment.
+const USUAL_NAMESPACE: &str = "kube-system";
 
 /// Records and returns a sentence about the recording. `note` gets sentences on the way.
 ///
@@ -82,7 +86,7 @@ fn follow(args: &Record, note: &mut dyn FnMut(&str)) -> Result<String, Failure> 
     for seen in first.since {
         recorder.take(seen, begin, note).map_err(unwritable)?;
     }
-    let mut market = MarketReader { due: begin };
+    let mut market = MarketReader { due: begin, is_noted: false };
     let mut now = begin;
     while end.is_none_or(|end| now < end) {
         let Some(seen) = follower.next()? else { break };
@@ -247,6 +251,8 @@ fn key(object: &Value) -> (String, String) {
 /// Reads the published market from time to time.
 struct MarketReader {
     due: Timestamp,
+    /// True if its absence was noted.
+    is_noted: bool,
 }
 
 impl MarketReader {
@@ -257,18 +263,22 @@ impl MarketReader {
         now: Timestamp,
         note: &mut dyn FnMut(&str),
     ) -> Option<Value> {
-        let namespace = controllers.namespace().filter(|_| now >= self.due)?;
-        self.due = now + MARKET_EVERY;
-        match follower.config_map(&namespace, MARKET) {
-            Ok(Some(map)) => Some(serde_json::json!({"data": map["data"], "binaryData": map["binaryData"]})),
-            Ok(None) => {
-                note(&format!("ConfigMap {namespace}/{MARKET} does not exist yet: prices are read again in an hour"));
-                None
-            }
-            Err(failure) => {
-                note(&format!("without the controller's prices: {failure}"));
-                None
-            }
+        if now < self.due {
+            return None;
         }
+        let namespace = controllers.namespace().unwrap_or_else(|| USUAL_NAMESPACE.to_owned());
+        self.due = now + MARKET_EVERY;
+        let problem = match follower.config_map(&namespace, MARKET) {
+            Ok(Some(map)) => return Some(serde_json::json!({"data": map["data"], "binaryData": map["binaryData"]})),
+            Ok(None) => {
+                self.due = now + MARKET_MISSING;
+                format!("ConfigMap {namespace}/{MARKET} does not exist yet: prices are read as soon as it does")
+            }
+            Err(failure) => format!("without the controller's prices: {failure}"),
+        };
+        if !std::mem::replace(&mut self.is_noted, true) {
+            note(&problem);
+        }
+        None
     }
 }
