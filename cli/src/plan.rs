@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use api::objects::Pod;
 use jiff::Timestamp;
-use planner::{MinValuesPolicy, Plan, PreferencePolicy, PreferencePremium, ValidatedPlan};
+use planner::{MicroDollars, MinValuesPolicy, Plan, PreferencePolicy, PreferencePremium, ValidatedPlan};
 use snapshot::{Ignored, Input, Problem, SnapshotResult, UsageError};
 
 use crate::catalogue::{self, CatalogueOptions, CatalogueSet};
@@ -40,6 +40,8 @@ pub struct Conditions {
     pub preferences: PreferencePolicy,
     /// Maximum premium for the preferences of a workload.
     pub preference_premium: PreferencePremium,
+    /// Maximum hourly cost of all nodes.
+    pub cost_limit: Option<MicroDollars>,
     /// Policy for `minValues` that cannot be met.
     pub min_values: MinValuesPolicy,
     /// Feature gates.
@@ -58,6 +60,7 @@ impl Conditions {
             catalogue: CatalogueOptions { reserved: true, ..CatalogueOptions::default() },
             preferences: PreferencePolicy::default(),
             preference_premium: PreferencePremium::default(),
+            cost_limit: None,
             min_values: MinValuesPolicy::default(),
             gates: Gates::default(),
             live: false,
@@ -69,6 +72,7 @@ impl Conditions {
         snapshot::Settings {
             preferences: self.preferences,
             preference_premium: self.preference_premium,
+            cost_limit: self.cost_limit,
             min_values: self.min_values,
             node_repair: self.gates.node_repair,
             spot_to_spot: self.gates.spot_to_spot,

@@ -260,6 +260,8 @@ batch: 2 x Job default/closing on batch-jobs, on-demand, amd64
 batch: 2 x Job default/render on batch-jobs, on-demand, amd64
 batch: 18 x Job default/render on batch-jobs, spot, amd64
 bottlerocket: 6 x Deployment default/gateway on bottlerocket, spot, arm64
+cost-limit: 4 x Deployment default/basket on limited, on-demand, amd64
+cost-limit: 12 x Deployment default/newsletter on limited, on-demand, amd64
 gpu: 3 x Deployment default/inference on gpu, on-demand, amd64
 gpu: 1 x Job default/tuning on gpu, on-demand, amd64
 graviton: 3 x Deployment default/invoices on x86, on-demand, amd64

@@ -9,9 +9,10 @@ use std::time::Duration;
 use clap::Parser;
 use daemon::flag::boolean;
 use inherited::Inherited;
-use planner::{MinValuesPolicy, PreferencePolicy, PreferencePremium};
+use planner::{MicroDollars, MinValuesPolicy, PreferencePolicy, PreferencePremium};
 use values::{
-    absolute_url, duration, label_key, log_level, min_values, per_mille, preferences, premium, refresh, view_age,
+    absolute_url, dollars, duration, label_key, log_level, min_values, per_mille, preferences, premium, refresh,
+    view_age,
 };
 
 use crate::metrics::detail::MetricsDetail;
@@ -86,6 +87,9 @@ pub struct Args {
     /// Premium that a workload may cost because its preferences are honoured: a percentage, 0 or unlimited.
     #[arg(long, env = "PREFERENCE_PREMIUM", default_value = "10%", value_parser = premium)]
     preference_premium: PreferencePremium,
+    /// Maximum cost of the nodes of all NodePools, in dollars per hour. Nothing is launched beyond it.
+    #[arg(long, env = "MAX_COST_PER_HOUR", value_parser = dollars)]
+    max_cost_per_hour: Option<MicroDollars>,
     /// Policy for minValues: Strict or BestEffort.
     #[arg(long, env = "MIN_VALUES_POLICY", default_value = "Strict", value_parser = min_values)]
     min_values_policy: MinValuesPolicy,
@@ -237,6 +241,7 @@ impl Args {
             preferences: self.preference_policy,
             preference_premium: self.preference_premium,
             min_values: self.min_values_policy,
+            cost_limit: self.max_cost_per_hour,
             spot_to_spot: gates.spot_to_spot,
             node_repair: gates.node_repair,
             static_pools: gates.static_capacity,
@@ -288,7 +293,9 @@ impl Args {
 
 #[cfg(test)]
 mod tests {
-    use super::{Args, Duration, MetricsDetail, MinValuesPolicy, PreferencePolicy, PreferencePremium, per_mille};
+    use super::{
+        Args, Duration, MetricsDetail, MicroDollars, MinValuesPolicy, PreferencePolicy, PreferencePremium, per_mille,
+    };
     use clap::Parser;
 
     fn args(more: &[&str]) -> Result<Args, clap::Error> {
@@ -413,6 +420,7 @@ mod tests {
         let flags = [
             "--preference-policy=Ignore",
             "--preference-premium=unlimited",
+            "--max-cost-per-hour=12.5",
             "--min-values-policy=BestEffort",
             "--feature-gates=StaticCapacity=true,NodeRepair=true,SpotToSpotConsolidation=true",
         ];
@@ -422,6 +430,7 @@ mod tests {
             (PreferencePolicy::Ignore, MinValuesPolicy::BestEffort)
         );
         assert_eq!(settings.preference_premium, PreferencePremium::Unlimited);
+        assert_eq!((defaults.cost_limit, settings.cost_limit), (None, Some(MicroDollars(12_500_000))));
         assert!(settings.static_pools && settings.node_repair && settings.spot_to_spot);
     }
 

@@ -60,6 +60,8 @@ const ROWS: &[(&[&str], &[&str])] = &[
     (&["--set=kerf.nodeUsages.enabled=false"], &["'nodeUsages'"]),
     (&["--set=kerf.preferencePremium=10"], &["kerf/preferencePremium", "maximum"]),
     (&["--set=kerf.preferencePremium=much"], &["kerf/preferencePremium", "pattern"]),
+    (&["--set=kerf.maxCostPerHour=-1"], &["kerf/maxCostPerHour", "minimum"]),
+    (&["--set=kerf.maxCostPerHour=much"], &["kerf/maxCostPerHour", "pattern"]),
     (&["--set=kerf.metricsDetail=full"], &["kerf/metricsDetail", "'aggregated', 'karpenter'"]),
     (&["--set=kerf.monitoring.prometheusRule.costPerHour=0"], &["prometheusRule/costPerHour", "exclusiveMinimum"]),
     (&["--set=kerf.monitoring.boards.enabled=true"], &["kerf/monitoring", "'boards'"]),

@@ -73,6 +73,23 @@ fn chart_defaults_equal_defaults_of_the_controller() -> Result<()> {
 }
 
 #[test]
+fn chart_passes_the_limit_of_the_cost_to_the_controller() -> Result<()> {
+    let limit = |given: &[&str]| -> Result<_> {
+        let found = settings(&environment(&[&super::LEAST[..], &[REGION], given].concat())?)?;
+        Ok(found.planning.cost_limit.map(|limit| limit.0))
+    };
+    for (given, expected) in [
+        (&[][..], None),
+        (&["--set=kerf.maxCostPerHour=12.5"], Some(12_500_000)),
+        (&["--set-string=kerf.maxCostPerHour=0.25"], Some(250_000)),
+        (&["--set=kerf.maxCostPerHour=0"], Some(0)),
+    ] {
+        ensure!(limit(given)? == expected, "{given:?}: {:?}", limit(given)?);
+    }
+    Ok(())
+}
+
+#[test]
 fn chart_passes_detail_of_metrics_to_the_controller() -> Result<()> {
     let detail = |given: &[&str]| -> Result<_> {
         let found = settings(&environment(&[&super::LEAST[..], &[REGION], given].concat())?)?;

@@ -218,3 +218,46 @@ fn zonal_shift_keeps_launches_out_of_its_zone() {
         Ok(())
     });
 }
+
+/// Pods beyond the limit wait with the reason, also after a restart of the controller. A raised limit lets them start.
+#[test]
+fn limit_of_the_cost_holds_over_a_restart_until_it_is_raised() {
+    run(async |fixture| {
+        // An m5.xlarge costs 0.192 dollars per hour, its volume about a cent.
+        let limited = |dollars: &str| {
+            json!({
+                "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+                "metadata": {"name": "limited", "annotations": {annotation::MAX_COST_PER_HOUR: dollars}},
+                "spec": {"disruption": {"consolidateAfter": "Never"}, "template": {
+                    "metadata": {"labels": {"team": "limited"}},
+                    "spec": {
+                        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                        "requirements": [
+                            {"key": label::INSTANCE_TYPE, "operator": "In", "values": ["m5.xlarge"]},
+                            {"key": label::CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]},
+                        ],
+                    },
+                }},
+            })
+        };
+        fixture.environment.apply_value(limited("0.30")).await?;
+        let team = json!({"team": "limited"});
+        fixture.pod("first", "3", team.clone()).await?;
+        fixture.runs("first").await?;
+        fixture.pod("second", "3", team).await?;
+        let reason = "a new node would exceed the limit for kerf.sh/max-cost-per-hour";
+        fixture.wait_for_event("second", reason::FAILED_SCHEDULING, reason).await?;
+        fixture.environment.kill_controller()?;
+        fixture.environment.start_controller()?;
+        // The restarted controller has planned for all pods once the new pod runs on a node of another NodePool.
+        fixture.pod("free", "1", json!({})).await?;
+        fixture.runs("free").await?;
+        ensure!(claims_of(fixture, "limited").await?.len() == 1, "the limit was exceeded");
+
+        fixture.environment.apply_value(limited("0.50")).await?;
+        fixture.runs("second").await?;
+        ensure!(claims_of(fixture, "limited").await?.len() == 2, "a node for each pod");
+        fixture.api::<NodePool>().delete("limited", &DeleteParams::default()).await?;
+        Ok(())
+    });
+}

@@ -232,6 +232,24 @@ fn metrics_have_under_2000_series_with_1000_nodes() {
     assert!(series > 500, "only {series} series: nothing was told");
 }
 
+/// A limit of the cost is reported as that of a resource, so that the alert on limits covers it.
+#[test]
+fn limit_of_the_cost_is_reported_with_its_usage() {
+    let (mut index, metrics) = (index_of(POOLS), Metrics::new(&table()));
+    put_pool(&mut index, 0, &json!({"cpu": "100", "kerf.sh/max-cost-per-hour": "2.5"}));
+    let (fleet, decisions) = (aggregated(at(50)), PodDecisions::new(at(50)));
+    collect(&fleet, &index, &decisions, &Known(Some(Arc::new(catalogue()))), &metrics, at(400));
+    let text = metrics.render();
+    let mut found: Vec<&str> = text.lines().filter(|line| line.contains("max-cost-per-hour")).collect();
+    found.sort_unstable();
+    let paid = 0.01 * (type_of(0) + 1) as f64;
+    let labels = r#"{resource_type="kerf.sh/max-cost-per-hour",nodepool="pool-0"}"#;
+    assert_eq!(
+        found,
+        [format!("karpenter_nodepools_limit{labels} 2.5"), format!("karpenter_nodepools_usage{labels} {paid}")]
+    );
+}
+
 #[test]
 fn cluster_metrics_add_up_to_fleet_totals() {
     let (index, catalogue, metrics) = (index(), Arc::new(catalogue()), Metrics::new(&table()));

@@ -123,7 +123,10 @@ impl<'a> Bought<'a> {
 
 /// Counts one more node of that capacity for the NodePool of the launch.
 pub fn account(after: &mut Snapshot, launch: &Launch, capacity: &Resources) {
+    let cost = planner::highest_cost(after, launch);
     let pool = after.pools.iter_mut().find(|pool| pool.name == launch.pool).unwrap();
+    pool.cost.0 += cost.0;
+    after.cost.0 += cost.0;
     pool.usage.add(capacity);
     pool.usage.add(&Resources::from_iter([(Resources::NODES, 1)]));
     pool.running += 1;

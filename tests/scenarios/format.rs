@@ -8,7 +8,7 @@
 //! catalogue NAME              begins another catalogue for the types that follow
 //! type NAME [xN] capacity AMOUNTS reserved AMOUNTS labels LABELS offerings OFFERINGS performance THOUSANDTHS
 //!           attach-limits DRIVER=N price-step DOLLARS (additional price of each of the N types)
-//! pool NAME weight N requires R [and R] labels L taints T limits AMOUNTS consolidate-after DURATION|never
+//! pool NAME weight N requires R [and R] labels L taints T limits AMOUNTS max-cost DOLLARS consolidate-after DURATION|never
 //!           budget[-REASON] N replicas N node-fee DOLLARS preference-premium P catalogue CATALOGUE consolidates [balanced]
 //!           replacements one|awaiting CLAIM|failed N DURATION launches-paused-for DURATION (after attempts that failed)
 //!           min-savings THOUSANDTHS DOLLARS warm-up DURATION utilization observed|ignored|packed packing MARGIN FLOOR HOURS
@@ -36,7 +36,7 @@
 //! namespace NAME labels L
 //! read-write-once-pod NAMESPACE/NAME    a volume claim with access mode ReadWriteOncePod
 //! preferences ignored         preference-premium P          min-values best-effort        max-instance-types N        min-spot-types N
-//! spot-to-spot allowed        max-steps N
+//! spot-to-spot allowed        max-steps N           max-cost DOLLARS (of all nodes per hour)
 //! ```
 //!
 //! A SELECTOR is `app=web and tier In a,b`, `all-pods` or `no-pods`. `expected.rs` reads the `expect` lines.
@@ -136,6 +136,7 @@ impl Reader {
         let number = || value.trim().parse::<usize>().map_err(|_| format!("{name} wants a number"));
         match (name, value.trim()) {
             ("preferences", "ignored") => policy.preferences = PreferencePolicy::Ignore,
+            ("max-cost", dollars) => policy.cost_limit = Some(values::dollars(dollars)?),
             ("preference-premium", premium) => policy.preference_premium = values::premium(premium)?,
             ("min-values", "best-effort") => policy.min_values = MinValuesPolicy::BestEffort,
             ("max-instance-types", _) => policy.max_instance_types = number()?,
@@ -312,6 +313,11 @@ impl Reader {
         let Some(pool) = self.snapshot.pools.iter_mut().find(|it| Some(&it.name) == node.pool.as_ref()) else { return };
         let own = std::mem::replace(&mut node.labels, pool.labels.clone());
         node.labels.extend(own);
+        if node.claim.is_some() {
+            let cost = node.price.unwrap_or_default().0 + pool.node_fee.0;
+            pool.cost.0 += cost;
+            self.snapshot.cost.0 += cost;
+        }
         if node.leaving.is_none() || pool.replicas.is_some() {
             pool.usage.add(&kind.capacity);
             pool.usage.add(&Resources::from_iter([(Resources::NODES, 1)]));

@@ -10,7 +10,7 @@ use super::{is_of, named, text};
 const LEADER_LEASE: &str = "karpenter-leader-election";
 
 /// Variables that the controller reads; a test compares them with its settings.
-const SUPPORTED_VARIABLES: [&str; 49] = [
+const SUPPORTED_VARIABLES: [&str; 50] = [
     "AMI_REFRESH_INTERVAL",
     "AWS_ENDPOINT_URL",
     "AWS_REGION",
@@ -45,6 +45,7 @@ const SUPPORTED_VARIABLES: [&str; 49] = [
     "LOG_FORMAT",
     "LOG_LEVEL",
     "LOG_OUTPUT_PATHS",
+    "MAX_COST_PER_HOUR",
     "MAX_VIEW_AGE",
     "MEMORY_LIMIT",
     "METRICS_DETAIL",

@@ -4,7 +4,7 @@
 use clap::Args;
 use daemon::flag::boolean;
 use jiff::Timestamp;
-use planner::{MinValuesPolicy, PreferencePolicy, PreferencePremium};
+use planner::{MicroDollars, MinValuesPolicy, PreferencePolicy, PreferencePremium};
 
 use crate::catalogue::CatalogueOptions;
 use crate::plan::{Conditions, Gate, Gates};
@@ -25,6 +25,9 @@ pub struct Settings {
     /// Premium that a workload may cost because of its preferences: a percentage, 0 or unlimited [default: 10%]
     #[arg(long, env = "PREFERENCE_PREMIUM", value_parser = premium)]
     preference_premium: Option<PreferencePremium>,
+    /// Maximum cost of the nodes of all NodePools in dollars per hour [default: none]
+    #[arg(long, env = "MAX_COST_PER_HOUR", value_name = "DOLLARS", value_parser = dollars)]
+    max_cost_per_hour: Option<MicroDollars>,
     /// Strict or BestEffort [default: Strict]
     #[arg(long, env = "MIN_VALUES_POLICY", value_parser = min_values)]
     min_values_policy: Option<MinValuesPolicy>,
@@ -90,9 +93,10 @@ impl FeatureGates {
 
 impl Settings {
     /// Variables of a controller that a plan depends on.
-    pub const VARIABLES: [&str; 7] = [
+    pub const VARIABLES: [&str; 8] = [
         "FEATURE_GATES",
         "IGNORE_DRA_REQUESTS",
+        "MAX_COST_PER_HOUR",
         "MIN_VALUES_POLICY",
         "PREFERENCE_POLICY",
         "PREFERENCE_PREMIUM",
@@ -109,6 +113,7 @@ impl Settings {
         Ok(Self {
             preference_policy: read.parsed("PREFERENCE_POLICY", preferences)?,
             preference_premium: read.parsed("PREFERENCE_PREMIUM", premium)?,
+            max_cost_per_hour: read.parsed("MAX_COST_PER_HOUR", dollars)?,
             min_values_policy: read.parsed("MIN_VALUES_POLICY", min_values)?,
             feature_gates: read.parsed("FEATURE_GATES", FeatureGates::of_controller)?,
             sizes: Sizes {
@@ -126,6 +131,7 @@ impl Settings {
         Self {
             preference_policy: self.preference_policy.or(others.preference_policy),
             preference_premium: self.preference_premium.or(others.preference_premium),
+            max_cost_per_hour: self.max_cost_per_hour.or(others.max_cost_per_hour),
             min_values_policy: self.min_values_policy.or(others.min_values_policy),
             feature_gates: self.feature_gates.or(others.feature_gates),
             sizes: Sizes {
@@ -148,6 +154,7 @@ impl Settings {
             catalogue: CatalogueOptions { settings: self.sizes.cloud(), reserved, ..CatalogueOptions::default() },
             preferences: self.preference_policy.unwrap_or_default(),
             preference_premium: self.preference_premium.unwrap_or_default(),
+            cost_limit: self.max_cost_per_hour,
             min_values: self.min_values_policy.unwrap_or_default(),
             gates: self.gates(),
             ..Conditions::at(now)
@@ -195,6 +202,10 @@ fn preferences(text: &str) -> Result<PreferencePolicy, String> {
 
 fn premium(text: &str) -> Result<PreferencePremium, String> {
     api::price::premium(text).map(PreferencePremium::from).map_err(|error| error.to_string())
+}
+
+fn dollars(text: &str) -> Result<MicroDollars, String> {
+    api::price::micro_dollars(text).map(MicroDollars).map_err(|error| error.to_string())
 }
 
 fn min_values(text: &str) -> Result<MinValuesPolicy, String> {

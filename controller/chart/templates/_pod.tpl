@@ -38,6 +38,7 @@
   (list "FEATURE_GATES" (join "," $gates))
   (list "RISK_PREMIUM" .Values.kerf.riskPremium)
   (list "PREFERENCE_PREMIUM" .Values.kerf.preferencePremium)
+  (list "MAX_COST_PER_HOUR" .Values.kerf.maxCostPerHour)
   (list "DEBUG_PORT" .Values.kerf.debugPort)
   (list "MAX_VIEW_AGE" .Values.kerf.maxViewAge)
   (list "PACKING" .Values.kerf.packing.enabled)

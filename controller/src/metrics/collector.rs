@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use api::objects::{Node, ResourceList};
 use api::quantity::CPU;
-use api::{NodeClaim, label};
+use api::{NodeClaim, annotation, label};
 use daemon::metric::{Description, LabelPairs, Metrics};
 use jiff::Timestamp;
 use planner::Catalogue;
@@ -273,7 +273,9 @@ fn pools(index: &Index, detail: MetricsDetail) -> Vec<Sample> {
         let limits = pool.spec.limits.iter().map(|limits| (&metrics::POOL_LIMIT, limits));
         let usage = pool.status.iter().map(|status| (&metrics::POOL_USAGE, &status.resources));
         for (metric, list) in limits.chain(usage) {
-            for (resource, amount) in amounts(list).iter().filter(|(name, _)| detail.includes_resource(name)) {
+            // The cost is reported with its usage.
+            let is_included = |name: &str| name != annotation::MAX_COST_PER_HOUR && detail.includes_resource(name);
+            for (resource, amount) in amounts(list).iter().filter(|(name, _)| is_included(name)) {
                 let labels =
                     metrics::ByResourceTypeNodePool { resource_type: &labels::resource_type(resource), nodepool: name };
                 samples.push(Sample::new(metric, labels, *amount));

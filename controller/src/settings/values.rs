@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use planner::{MinValuesPolicy, PreferencePolicy, PreferencePremium};
+use planner::{MicroDollars, MinValuesPolicy, PreferencePolicy, PreferencePremium};
 
 pub(super) fn preferences(text: &str) -> Result<PreferencePolicy, String> {
     match text {
@@ -14,6 +14,10 @@ pub(super) fn preferences(text: &str) -> Result<PreferencePolicy, String> {
 
 pub(super) fn premium(text: &str) -> Result<PreferencePremium, String> {
     api::price::premium(text).map(PreferencePremium::from).map_err(|error| error.to_string())
+}
+
+pub(super) fn dollars(text: &str) -> Result<MicroDollars, String> {
+    api::price::micro_dollars(text).map(MicroDollars).map_err(|error| error.to_string())
 }
 
 pub(super) fn min_values(text: &str) -> Result<MinValuesPolicy, String> {

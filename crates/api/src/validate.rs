@@ -54,6 +54,8 @@ pub fn node_pool(pool: &NodePool) -> Vec<Fault> {
         found.extend(requirement_faults(&path, requirement, NodePoolKey::Refused));
     }
     found.extend(pool.node_fee().err().map(|error| annotation_fault(annotation::NODE_FEE, &error)));
+    let cost_limit = pool.max_cost_per_hour().err();
+    found.extend(cost_limit.map(|error| annotation_fault(annotation::MAX_COST_PER_HOUR, &error)));
     let premium = pool.preference_premium().err();
     found.extend(premium.map(|error| annotation_fault(annotation::PREFERENCE_PREMIUM, &error)));
     let factors = pool.performance_factors().err();

@@ -25,6 +25,7 @@ pub use new_fleet::{FleetCost, new_fleet, without_nodes};
 pub use packing::fitting;
 pub use plan::*;
 pub use plan_cache::PlanCache;
+pub use provision::highest_cost;
 pub use validation::{RejectedCommand, ValidatedCommands, Validation};
 
 /// Returns the pending pods that kube-scheduler would bind now, with their nodes. For simulated clusters; no decision depends on it.

@@ -56,6 +56,8 @@ pub struct Snapshot {
     pub catalogues: Vec<Arc<Catalogue>>,
     /// All nodes, and all claims without a node.
     pub nodes: Vec<Arc<Node>>,
+    /// Hourly cost of the nodes of all NodePools, counted as in [`Pool::cost`].
+    pub cost: MicroDollars,
     /// Distinct scheduling shapes; pods refer to theirs by position.
     pub shapes: Vec<Arc<PodShape>>,
     /// Pods that need a place: pending pods, and those of leaving nodes.
@@ -92,6 +94,9 @@ pub struct Policy {
     pub least_spot_types: usize,
     /// True if a spot node may be replaced by a cheaper spot node (feature gate `SpotToSpotConsolidation`).
     pub spot_to_spot: bool,
+    /// Maximum hourly cost of the nodes of all NodePools together; `None` means no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_limit: Option<MicroDollars>,
 }
 
 impl Policy {
@@ -137,6 +142,7 @@ impl Default for Policy {
             min_values: MinValuesPolicy::Strict,
             least_spot_types: 15,
             spot_to_spot: false,
+            cost_limit: None,
         }
     }
 }

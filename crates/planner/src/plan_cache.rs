@@ -40,6 +40,7 @@ impl PlanCache {
             pools,
             catalogues,
             nodes,
+            cost,
             shapes,
             pods,
             single_claims,
@@ -58,6 +59,7 @@ impl PlanCache {
             && *namespaces == snapshot.namespaces
             && *resting == snapshot.resting
             && *catalogues == snapshot.catalogues
+            && *cost == snapshot.cost
     }
 
     /// Returns the time from which the entry is invalid in any case.

@@ -31,6 +31,8 @@ mod relocation;
 mod select_best;
 mod topology;
 
+pub use capacity::limits::highest_cost;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

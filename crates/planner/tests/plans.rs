@@ -1,6 +1,8 @@
 //! Properties of every plan, tested on small random clusters.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
+#[path = "plans/cost_limits.rs"]
+mod cost_limits;
 #[path = "plans/findings.rs"]
 mod findings;
 #[path = "plans/invalid_launches.rs"]

@@ -73,11 +73,13 @@ impl SnapshotCache {
         let single_claims = selection.single_claims();
         let (mut shapes, mut pods, ignored) = selection.finish();
         pauses::pause_launches(&input.delays, &mut shapes, &mut pods);
+        let pools = pools::translate(input, &catalogues, &self.kept, &mut problems);
         let snapshot = Snapshot {
             now: millis(input.now),
             seed: input.seed,
             policy: policy(input),
-            pools: pools::translate(input, &catalogues, &self.kept, &mut problems),
+            cost: pools::cost_of_all(&pools, &self.kept),
+            pools,
             catalogues: catalogues.list(),
             nodes: self.kept.iter().map(|kept| Arc::clone(&kept.node)).collect(),
             shapes,
@@ -218,6 +220,7 @@ fn policy(input: &Input<'_>) -> Policy {
         min_values: settings.min_values,
         least_spot_types: settings.least_spot_types,
         spot_to_spot: settings.spot_to_spot,
+        cost_limit: settings.cost_limit,
     }
 }
 

@@ -13,7 +13,7 @@ use api::objects::{
 use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use planner::{Catalogue, MinValuesPolicy, Policy, PreferencePolicy, PreferencePremium};
+use planner::{Catalogue, MicroDollars, MinValuesPolicy, Policy, PreferencePolicy, PreferencePremium};
 
 pub use delays::{Delays, FailedReplacements};
 pub use objects::Objects;
@@ -112,6 +112,8 @@ pub struct Settings {
     pub resize: bool,
     /// True if a copy of a pod can start before its eviction. Otherwise pods are evicted as without `kerf.sh/surge`.
     pub surge: bool,
+    /// Maximum hourly cost of all nodes (`MAX_COST_PER_HOUR`).
+    pub cost_limit: Option<MicroDollars>,
     /// True if NodePools with `replicas` get their nodes (feature gate `StaticCapacity`); otherwise they are omitted.
     pub static_pools: bool,
 }
@@ -130,6 +132,7 @@ impl Default for Settings {
             node_repair: false,
             resize: true,
             surge: true,
+            cost_limit: policy.cost_limit,
             static_pools: true,
         }
     }

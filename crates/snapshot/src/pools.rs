@@ -6,7 +6,8 @@ mod replacements;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::{NodePool, condition, label, nodepool, status};
+use api::objects::ResourceList;
+use api::{NodePool, annotation, condition, label, nodepool, status};
 use planner::{
     Catalogue, ConsolidationPolicy, Disruption, InstanceType, Leaving, MicroDollars, MinimumSavings, Offer, Packing,
     Pool, PreferencePremium, Requirements, Resources, Utilization,
@@ -76,7 +77,8 @@ fn translate_one(
         return None;
     };
     let limits = pool.spec.limits.as_ref();
-    let limits = limits.map(|limits| quantities::resources(limits, "NodePool", &name, problems));
+    let limits = limits.map(|limits| quantities::resources(&resource_limits(limits), "NodePool", &name, problems));
+    let node_fee = node_fee(pool, &name, catalogues.extras(catalogue), problems);
     let is_static = pool.spec.replicas.is_some();
     let (usage, running) = (usage(own, is_static), own.iter().filter(|kept| is_running(kept)).count());
     Some(Pool {
@@ -93,7 +95,9 @@ fn translate_one(
         running: u32::try_from(running).unwrap_or(u32::MAX),
         replacements: open.state(&name, input.delays.replacements.get(&name), input.now),
         paused_until: input.delays.static_pools.get(&name).map(|until| millis(*until)),
-        node_fee: node_fee(pool, &name, catalogues.extras(catalogue), problems),
+        cost_limit: cost_limit(pool, &name, problems),
+        cost: MicroDollars(own.iter().map(|kept| hourly_cost(kept, node_fee)).sum()),
+        node_fee,
         preference_premium: preference_premium(pool, &name, problems),
         name,
     })
@@ -106,6 +110,34 @@ fn node_fee(pool: &NodePool, name: &str, extras: MicroDollars, problems: &mut Ve
         0
     });
     MicroDollars(fee + extras.0)
+}
+
+/// Returns the limits without that of the cost, which is no resource of nodes.
+fn resource_limits(limits: &ResourceList) -> ResourceList {
+    let resources = limits.iter().filter(|(name, _)| *name != annotation::MAX_COST_PER_HOUR);
+    resources.map(|(name, quantity)| (name.clone(), quantity.clone())).collect()
+}
+
+/// Returns the limit of the cost. With one that cannot be read, nothing is launched: a limit that fails open would be none.
+fn cost_limit(pool: &NodePool, name: &str, problems: &mut Vec<Problem>) -> Option<MicroDollars> {
+    let limit = pool.max_cost_per_hour().unwrap_or_else(|error| {
+        problems.push(Problem::CostLimit { pool: name.to_owned(), error });
+        Some(0)
+    });
+    limit.map(MicroDollars)
+}
+
+/// Returns what a node costs per hour until it is gone; nothing for a node that no controller launched.
+fn hourly_cost(kept: &CachedNode, node_fee: MicroDollars) -> i64 {
+    if kept.is_managed() { kept.cost.0 + node_fee.0 } else { 0 }
+}
+
+/// Returns the hourly cost of the nodes of all NodePools, also of those that launch nothing now.
+pub(crate) fn cost_of_all(pools: &[Pool], nodes: &[CachedNode]) -> MicroDollars {
+    let known: BTreeSet<&str> = pools.iter().map(|pool| pool.name.as_str()).collect();
+    let is_of_others = |kept: &&CachedNode| !kept.node.pool.as_deref().is_some_and(|pool| known.contains(pool));
+    let others = nodes.iter().filter(is_of_others).map(|kept| hourly_cost(kept, MicroDollars(0)));
+    MicroDollars(pools.iter().map(|pool| pool.cost.0).chain(others).sum())
 }
 
 fn preference_premium(pool: &NodePool, name: &str, problems: &mut Vec<Problem>) -> Option<PreferencePremium> {

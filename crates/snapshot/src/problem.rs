@@ -154,6 +154,14 @@ pub enum Problem {
         /// Error of the annotation.
         error: api::price::InvalidPrice,
     },
+    /// A limit of the cost is no price, and the NodePool launches nothing.
+    #[error("NodePool {pool}: kerf.sh/max-cost-per-hour permits no launch until it is corrected: {error}")]
+    CostLimit {
+        /// Name of the NodePool.
+        pool: String,
+        /// Error of the annotation or limit.
+        error: api::price::InvalidPrice,
+    },
     /// A premium for preferences is invalid, and that of the settings applies.
     #[error("NodePool {pool}: annotation kerf.sh/preference-premium is ignored: {error}")]
     PreferencePremium {
@@ -310,6 +318,7 @@ impl Problem {
             | Self::Disruption { pool, .. }
             | Self::ConsolidateAfter { pool, .. }
             | Self::NodeFee { pool, .. }
+            | Self::CostLimit { pool, .. }
             | Self::PreferencePremium { pool, .. }
             | Self::PerformanceFactors { pool, .. } => ("NodePool", pool),
             Self::Quantity { kind, name, .. } | Self::Ineffective { kind, name, .. } => (*kind, name),
@@ -352,6 +361,7 @@ impl Problem {
             | Self::Resize { .. }
             | Self::Surge { .. }
             | Self::NodeFee { .. }
+            | Self::CostLimit { .. }
             | Self::PreferencePremium { .. }
             | Self::PerformanceFactors { .. } => reason::INVALID_ANNOTATION,
             Self::Quantity { .. } | Self::BoundPod { .. } | Self::Daemon { .. } | Self::Claim { .. } => {

@@ -1,6 +1,6 @@
 //! Results of a simulation: totals, one sample per minute, and every disruption command.
 
-use planner::CommandReason;
+use planner::{CommandReason, MicroDollars};
 
 use crate::clock::{MINUTE, Moment};
 use crate::cluster_state::ClusterState;
@@ -82,6 +82,8 @@ pub struct Record {
     pub waits: Vec<Moment>,
     /// Accumulated cost.
     pub spending: Spending,
+    /// Highest price of all instances per hour at any moment.
+    pub highest_price: MicroDollars,
     clock: Option<Moment>,
 }
 
@@ -90,6 +92,7 @@ impl Record {
     pub fn tick(&mut self, cluster_state: &ClusterState, now: Moment) {
         let passed = now - self.clock.replace(now).unwrap_or(now);
         self.spending.add(cluster_state, passed);
+        self.highest_price = self.highest_price.max(MicroDollars(cluster_state.market.cost()));
         let due = self.samples.last().is_none_or(|last| now - last.at >= MINUTE);
         if due {
             let waiting = cluster_state.pods.values().filter(|pod| pod.node.is_none()).count();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::{annotation, label};
-use planner::CommandReason;
+use planner::{CommandReason, MicroDollars};
 use serde_json::{Value, json};
 use simulator::clock::REPLICAS;
 
@@ -81,6 +81,8 @@ pub struct Setup {
     pub replicas: Replicas,
     /// True if cheaper spot nodes may replace spot nodes (feature gate `SpotToSpotConsolidation`).
     pub spot_to_spot: bool,
+    /// Maximum cost of all nodes per hour (`MAX_COST_PER_HOUR`).
+    pub cost_limit: Option<MicroDollars>,
     /// True if stopped watches confirm their view, which no API server does and the simulation must find.
     pub false_bookmarks: bool,
 }
@@ -117,6 +119,7 @@ impl Default for Setup {
             grain: 500,
             replicas: Replicas::One,
             spot_to_spot: false,
+            cost_limit: None,
             false_bookmarks: false,
         }
     }

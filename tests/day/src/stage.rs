@@ -85,7 +85,8 @@ impl Stage {
     pub fn new(ec2: FakeCloud, setup: &Setup, idle: Arc<Idle>) -> Self {
         let (machines, kind) = (ec2.changes(), setup.replicas);
         let gates = Gates { spot_to_spot: setup.spot_to_spot, ..Gates::default() };
-        let cluster = ModelCluster::on(ec2, setup.pools(), gates, span(setup.grain.max(1)));
+        let mut cluster = ModelCluster::on(ec2, setup.pools(), gates, span(setup.grain.max(1)));
+        cluster.cost_limit = setup.cost_limit;
         let (_, events) = cluster.server.watch();
         let (report, reports) = unbounded_channel();
         let shared = Arc::new(Shared {

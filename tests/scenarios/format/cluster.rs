@@ -54,6 +54,8 @@ pub fn pool(statement: &Statement, catalogue: usize) -> Result<Pool, String> {
         taints: statement.taints()?,
         limits: statement.get("limits").map(values::resources).transpose()?,
         usage: Resources::default(),
+        cost_limit: statement.word("max-cost").map(values::dollars).transpose()?,
+        cost: MicroDollars::default(),
         disruption: disruption(statement)?,
         replicas: statement.number("replicas")?,
         running: 0,

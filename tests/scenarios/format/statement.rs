@@ -51,6 +51,7 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
                 "consolidate-after",
                 "budget",
                 "replicas",
+                "max-cost",
                 "node-fee",
                 "preference-premium",
                 "catalogue",

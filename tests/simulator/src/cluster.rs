@@ -14,6 +14,7 @@ use controller::provision::Rules;
 use controller::provision::batcher::BatchWindow;
 use controller::settings::Gates;
 use controller::state::cluster::Clock;
+use planner::MicroDollars;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -42,6 +43,8 @@ pub struct ModelCluster {
     pub ec2: FakeCloud,
     /// Kubelets, kube-scheduler and owners of pods.
     pub surroundings: Arc<Surroundings>,
+    /// Maximum cost of all nodes per hour.
+    pub cost_limit: Option<MicroDollars>,
     gates: Gates,
     _tasks: JoinSet<()>,
 }
@@ -62,7 +65,7 @@ impl ModelCluster {
         pools.into_iter().for_each(|pool| server.create(POOLS, pool));
         let surroundings = Surroundings::new(Arc::clone(&server), ec2.clone(), of_tokio);
         let tasks = JoinSet::from_iter([Arc::clone(&surroundings).live(pause)]);
-        Self { server, ec2, surroundings, gates, _tasks: tasks }
+        Self { server, ec2, surroundings, cost_limit: None, gates, _tasks: tasks }
     }
 
     /// Starts a run of the controller that never ends by itself.
@@ -112,6 +115,7 @@ impl ModelCluster {
             node_repair: self.gates.node_repair,
             static_pools: self.gates.static_capacity,
             spot_to_spot: self.gates.spot_to_spot,
+            cost_limit: self.cost_limit,
             ..snapshot::Settings::default()
         };
         Rules { window, planning }

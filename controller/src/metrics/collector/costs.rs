@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::label;
 use api::objects::Pod;
 use api::quantity::{CPU, MEMORY};
+use api::{annotation, label};
 use daemon::metric::{Metrics, NoLabels};
 use parking_lot::Mutex;
 
@@ -42,6 +42,7 @@ pub(super) fn samples(index: &Index, machines: &[&NodeSample<'_>]) -> Vec<Sample
         .map(|(pool, dollars)| Sample::new(&metrics::POOL_COST, metrics::ByNodePool { nodepool: pool }, *dollars))
         .collect();
     samples.push(Sample::new(&metrics::UNPRICED, NoLabels, unpriced as f64));
+    samples.extend(limits(index, machines));
     samples.extend(kinds(machines));
     samples.extend(zones(machines));
     let workload = |pod: &Pod| (pod.namespace().to_owned(), workload(pod));
@@ -53,6 +54,27 @@ pub(super) fn samples(index: &Index, machines: &[&NodeSample<'_>]) -> Vec<Sample
         samples.push(Sample::new(&metrics::WORKLOAD_PODS, labels, cost.pods));
     }
     samples
+}
+
+/// Returns limit and usage of NodePools whose cost is limited, in dollars per hour, as for a limited resource. A limit that is no price
+/// permits nothing.
+fn limits(index: &Index, machines: &[&NodeSample<'_>]) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for pool in index.pools.values() {
+        let name = pool.metadata.name.as_deref().unwrap_or_default();
+        let Some(limit) = pool.max_cost_per_hour().unwrap_or(Some(0)) else { continue };
+        let fee = dollars(pool.node_fee().unwrap_or_default());
+        let own = machines.iter().filter(|machine| machine.pool == name);
+        let used: f64 = own.map(|machine| machine.price.unwrap_or_default() + fee).sum();
+        let labels = metrics::ByResourceTypeNodePool { resource_type: annotation::MAX_COST_PER_HOUR, nodepool: name };
+        samples.push(Sample::new(&metrics::POOL_LIMIT, labels, dollars(limit)));
+        samples.push(Sample::new(&metrics::POOL_USAGE, labels, used));
+    }
+    samples
+}
+
+fn dollars(micro: i64) -> f64 {
+    micro as f64 / 1e6
 }
 
 /// Returns the cost by the values of a label of pods. A pod without it counts for the label of its namespace.

@@ -75,6 +75,8 @@ pub const REPLACED_BY: &str = "kerf.sh/replaced-by";
 pub const NOTICE_REMOVALS: &str = "kerf.sh/notice-removals";
 /// Annotation of a NodePool: cost of each node besides its price, in dollars per hour such as `0.01`, for agents and licenses.
 pub const NODE_FEE: &str = "kerf.sh/node-fee";
+/// Annotation of a NodePool, and name of a limit in `spec.limits`: maximum cost of its nodes in dollars per hour such as `12.50`.
+pub const MAX_COST_PER_HOUR: &str = "kerf.sh/max-cost-per-hour";
 /// Annotation of a NodePool: performance factors, separated by commas, such as `family=m8g:1.25,generation=7:1.1`; see
 /// [`crate::performance`]. The [`PERFORMANCE`] of a NodeOverlay is more specific and takes precedence.
 pub const PERFORMANCE_FACTORS: &str = "kerf.sh/performance-factors";

@@ -296,6 +296,18 @@ impl NodePool {
         self.annotation(annotation::NODE_FEE).map_or(Ok(0), micro_dollars)
     }
 
+    /// Returns the maximum cost of the nodes in micro-dollars per hour (`kerf.sh/max-cost-per-hour` as annotation or in `spec.limits`, the
+    /// lower of both); `None` if absent.
+    ///
+    /// # Errors
+    /// Returns an error if one of them is not a price.
+    pub fn max_cost_per_hour(&self) -> Result<Option<i64>, InvalidPrice> {
+        let limit = self.spec.limits.as_ref().and_then(|limits| limits.get(annotation::MAX_COST_PER_HOUR));
+        let written = [self.annotation(annotation::MAX_COST_PER_HOUR), limit.map(|quantity| quantity.0.as_str())];
+        let limits: Result<Vec<i64>, _> = written.into_iter().flatten().map(micro_dollars).collect();
+        Ok(limits?.into_iter().min())
+    }
+
     /// Returns the premium for preferences in percent (annotation `kerf.sh/preference-premium`); `None` if absent. The inner
     /// `None` is an unlimited premium.
     ///

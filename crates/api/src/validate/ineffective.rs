@@ -63,7 +63,7 @@ const DOMAIN: &str = "kerf.sh/";
 const BEHIND: &str = "kerf.sh0";
 
 /// Our annotations, with the owners on which they are read. A test compares the keys with those of [`annotation`].
-const ANNOTATIONS: [(&str, &[KeyOwner]); 38] = {
+const ANNOTATIONS: [(&str, &[KeyOwner]); 39] = {
     use KeyOwner::{Claim, Class, Node, Overlay, Pod, Pool, PoolTemplate};
     [
         (annotation::ADOPTED_AT, &[Claim]),
@@ -81,6 +81,7 @@ const ANNOTATIONS: [(&str, &[KeyOwner]); 38] = {
         (annotation::GATE_TIMEOUT, &[Class]),
         (annotation::INTERRUPTION_DEADLINE, &[Node]),
         (annotation::LAUNCH_TOKEN, &[Claim]),
+        (annotation::MAX_COST_PER_HOUR, &[Pool]),
         (annotation::NODE_FEE, &[Pool]),
         (annotation::NOTICE_REMOVALS, &[Pool]),
         (annotation::ON_DEMAND_BASE, &[Pod]),

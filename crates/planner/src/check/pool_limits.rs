@@ -2,18 +2,41 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{CapacityType, Launch, Offering, Plan, Pool, Purpose, Resources, Snapshot};
+use crate::{CapacityType, Launch, MicroDollars, Offering, Plan, Pool, Purpose, Resources, Snapshot};
 
 use super::in_flight_node::InFlightNode;
 use super::{Findings, InFlightNodes};
 
 pub(super) fn check(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlightNodes<'_>, findings: &mut Findings) {
     reservations(snapshot, plan, in_flight_nodes, findings);
+    let mut added_to_all = 0;
     for pool in &snapshot.pools {
         let subject = format!("pool {}", pool.name);
         limits(snapshot, plan, pool, &subject, findings);
+        let added = added_cost(plan, pool, in_flight_nodes);
+        cost(pool.cost_limit, pool.cost.0, added, &subject, findings);
+        added_to_all += added;
         replicas(plan, pool, &subject, findings);
     }
+    cost(snapshot.policy.cost_limit, snapshot.cost.0, added_to_all, "all pools", findings);
+}
+
+/// Returns the cost that the launches in a NodePool add if EC2 selects the most expensive offering of each.
+fn added_cost(plan: &Plan, pool: &Pool, in_flight_nodes: &InFlightNodes<'_>) -> i64 {
+    let own = plan.launches.iter().enumerate().filter(|(_, launch)| launch.pool == pool.name);
+    let highest = |(position, launch): (usize, &Launch)| {
+        let in_flight_node = in_flight_nodes.get(position)?;
+        offerings(in_flight_node, launch).map(|offering| offering.charged().0).max()
+    };
+    own.map(|of_pool| highest(of_pool).unwrap_or_default() + pool.node_fee.0).sum()
+}
+
+/// Checks that the cost with all launches is within its limit, unless no launch adds to it.
+fn cost(limit: Option<MicroDollars>, spent: i64, added: i64, subject: &str, findings: &mut Findings) {
+    let Some(MicroDollars(limit)) = limit else { return };
+    let may_cost = spent + added;
+    let within = added == 0 || may_cost <= limit;
+    findings.expect(within, subject, || format!("may cost {may_cost} of {limit} micro-dollars per hour"));
 }
 
 /// Checks that usage with the largest type of every launch is within the limits, unless no launch adds to it.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::split_balance::SplitBalance;
 use crate::{
     BoundPod, Launch, Millis, Node, Operator, Plan, Pod, PodShape, PodVerdict, Requirement, Requirements, Resize, Size,
-    Snapshot, Stage, ValueSet, label, utilization_limit,
+    Snapshot, Stage, ValueSet, highest_cost, label, utilization_limit,
 };
 
 /// Node, by its position in the snapshot.
@@ -152,6 +152,7 @@ fn name(launch: usize) -> String {
 }
 
 fn on_its_way(snapshot: &mut Snapshot, position: usize, launch: &Launch) -> Option<Node> {
+    let cost = highest_cost(snapshot, launch);
     let pool = snapshot.pools.iter_mut().find(|pool| pool.name == launch.pool)?;
     let types = &snapshot.catalogues.get(pool.catalogue)?.types;
     let kind = types.iter().find(|kind| Some(&kind.name) == launch.instance_types.first())?;
@@ -163,6 +164,8 @@ fn on_its_way(snapshot: &mut Snapshot, position: usize, launch: &Launch) -> Opti
     }
     pool.usage.add(&kind.capacity);
     pool.usage.add(&crate::Resources::from_iter([(crate::Resources::NODES, 1)]));
+    pool.cost.0 += cost.0;
+    snapshot.cost.0 += cost.0;
     pool.running += 1;
     Some(Node {
         name: name(position),

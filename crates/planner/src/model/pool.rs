@@ -27,6 +27,12 @@ pub struct Pool {
     /// Part of the limits that is used: capacity of the NodePool's nodes and claims (`nodes` included). Leaving ones count only
     /// for a static NodePool.
     pub usage: Resources,
+    /// Maximum hourly cost of the NodePool's nodes; `None` means no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_limit: Option<MicroDollars>,
+    /// Hourly cost of the NodePool's nodes and claims, fees included. Leaving ones cost until they are gone, and a claim without an
+    /// instance counts as its most expensive possible one.
+    pub cost: MicroDollars,
     /// Conditions for the disruption of the NodePool's nodes.
     pub disruption: Disruption,
     /// Number of nodes of a static NodePool; its nodes take pods, but no node is launched for them.

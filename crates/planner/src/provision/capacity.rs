@@ -18,7 +18,7 @@ use super::Attempt;
 use super::demand::Demand;
 use super::demand::dimensions::{Load, fits};
 use super::demand::requirement_sets::{RequirementSetId, RequirementSets};
-use limits::{Footprint, Headroom, footprint, maximum};
+use limits::{Footprint, Headroom, counts_cost, footprint, maximum};
 use node_template::{NodeTemplates, TemplateId};
 use priced_type::{CapacityTypes, PricedType};
 use reservations::Reservations;
@@ -73,7 +73,7 @@ pub(super) struct TypeList {
 impl<'a> Capacity<'a> {
     pub(super) fn new(snapshot: &'a Snapshot, templates: NodeTemplates<'a>) -> Self {
         Self {
-            headroom: Headroom::new(templates.pool_templates.iter().map(|pool_template| pool_template.pool)),
+            headroom: Headroom::new(snapshot, templates.pool_templates.iter().map(|pool_template| pool_template.pool)),
             reservations: Reservations::new(snapshot),
             snapshot,
             templates,
@@ -94,7 +94,7 @@ impl<'a> Capacity<'a> {
         self.templates.fixed().find(|base| self.templates.pool_template_of(*base).pool.name == pool)
     }
 
-    /// Releases the limits that a removed node uses in its NodePool.
+    /// Releases the limits of resources that a removed node uses in its NodePool.
     pub(super) fn release_limits(&mut self, node: &Node) {
         let mut pools = self.templates.pool_templates.iter();
         let Some(position) = pools.position(|it| Some(&it.pool.name) == node.pool.as_ref()) else { return };
@@ -105,7 +105,8 @@ impl<'a> Capacity<'a> {
         let types = self.snapshot.catalogues.get(pool.catalogue).map_or(&[][..], |it| &it.types);
         let kind = types.iter().find(|kind| Some(&kind.name) == node.instance_type.as_ref());
         if let Some(kind) = kind {
-            let held = footprint(pool, kind);
+            let unchanged = counts_cost(self.snapshot, pool).then_some(MicroDollars(0));
+            let held = footprint(pool, kind, unchanged);
             let nothing: Footprint = vec![0; held.len()].into();
             self.headroom.exchange(position, &held, &nothing);
         }
@@ -124,8 +125,9 @@ impl Capacity<'_> {
         let own = self.templates.get(template);
         let candidates = &self.templates.pool_templates[own.pool_template].candidates;
         let holds = |position: &usize| {
-            let candidate = &candidates[own.entries[*position].candidate];
-            candidate.holds(load) && self.headroom.allows(own.pool_template, &candidate.footprint, load.held)
+            let entry = &own.entries[*position];
+            let holds = candidates[entry.candidate].holds(load);
+            holds && self.headroom.allows(own.pool_template, &entry.footprint, load.held)
         };
         (from..own.entries.len()).find(holds)
     }
@@ -163,9 +165,8 @@ impl Capacity<'_> {
             return Footprint::default();
         }
         let counted = if own.flexible { self.most_types() } else { 1 };
-        let candidates = &self.templates.pool_templates[own.pool_template].candidates;
         let listed = self.within_limits(template, entry, load).take(counted);
-        listed.fold(Footprint::default(), |all, it| maximum(&all, &candidates[own.entries[it].candidate].footprint))
+        listed.fold(Footprint::default(), |all, it| maximum(&all, &own.entries[it].footprint))
     }
 
     /// Returns positions of the entries from one on that hold the load and that the limits allow, as far as one launch may list
@@ -177,31 +178,41 @@ impl Capacity<'_> {
         load: Load<'s>,
     ) -> impl Iterator<Item = usize> + 's {
         let own = self.templates.get(template);
-        let candidates = &self.templates.pool_templates[own.pool_template].candidates;
         let fits = move |position: &usize| {
-            let wanted = &candidates[own.entries[*position].candidate].footprint;
-            self.headroom.allows(own.pool_template, wanted, load.held)
+            self.headroom.allows(own.pool_template, &own.entries[*position].footprint, load.held)
         };
         own.listable(self.templates.holding(template, from, load).filter(fits))
     }
 
     /// Returns as many of the fitting entries, in their order, as one launch may list and as the limits allow together, and
-    /// reserves the limits.
-    pub(super) fn take_types(&mut self, template: TemplateId, held: &[i64], fitting: Vec<usize>) -> Vec<usize> {
+    /// reserves the limits. What is left of a limited cost is for this many launches.
+    pub(super) fn take_types(
+        &mut self,
+        template: TemplateId,
+        held: &[i64],
+        fitting: Vec<usize>,
+        launches: usize,
+    ) -> Vec<usize> {
         let most = self.most_types();
         let template = self.templates.get(template);
         if !self.headroom.is_bounded(template.pool_template) {
             return template.listable(fitting.into_iter()).take(most).collect();
         }
-        let candidates = &self.templates.pool_templates[template.pool_template].candidates;
+        let share = self.headroom.cost_share(template.pool_template, held, launches);
         let mut held: Footprint = held.into();
         let mut kept: Vec<usize> = Vec::new();
         for position in fitting {
-            let beside = kept.first().is_none_or(|first| position < template.end_of_class(*first));
-            if kept.len() == most || !beside {
+            if kept.len() == most {
                 break;
             }
-            let wanted = maximum(&held, &candidates[template.entries[position].candidate].footprint);
+            if kept.first().is_some_and(|first| !template.is_listable_beside(*first, position)) {
+                continue;
+            }
+            let wanted = maximum(&held, &template.entries[position].footprint);
+            let is_inflexible = kept.len() < self.snapshot.policy.least_spot_types;
+            if share.is_some_and(|share| !share.allows(&wanted, is_inflexible)) {
+                continue;
+            }
             if wanted == held || self.headroom.allows(template.pool_template, &wanted, &held) {
                 self.headroom.exchange(template.pool_template, &held, &wanted);
                 held = wanted;

@@ -143,7 +143,7 @@ fn machine_kinds(capacity: &Capacity<'_>, template: TemplateId, demand: &Demand<
         let candidate = capacity.templates.candidate(template, position);
         let replaced = machine_kinds.iter().any(|kind| fits(&candidate.free, &kind.capacity));
         if replaced
-            || !capacity.headroom.allows(own.pool_template, &candidate.footprint, &[])
+            || !capacity.headroom.allows(own.pool_template, &entry.footprint, &[])
             || !capacity.enough_types(template, 0, Load { used: &candidate.free, ..Load::default() }, least)
         {
             continue;

@@ -158,9 +158,8 @@ fn mismatch_of_template(solver: &mut Solver<'_>, template: TemplateId, attempt: 
     let entries = solver.capacity.templates.get(template).entries.clone();
     let own = &solver.capacity.templates.pool_templates[pool_template];
     let holding = entries.iter().filter(|entry| own.candidates[entry.candidate].holds(demand.load()));
-    let mut exceeded = holding.filter_map(|it| {
-        solver.capacity.headroom.first_exceeded(pool_template, &own.candidates[it.candidate].footprint, &[])
-    });
+    let mut exceeded =
+        holding.filter_map(|it| solver.capacity.headroom.first_exceeded(pool_template, &it.footprint, &[]));
     let resource = exceeded.next().unwrap_or("nodes").to_owned();
     UnschedulableReason::Limit { resource }
 }

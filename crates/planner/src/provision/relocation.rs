@@ -18,7 +18,7 @@ use super::capacity::limits::Headroom;
 use super::capacity::node_template::TemplateId;
 use super::capacity::reservations::Reservations;
 use super::daemon_overhead::DaemonOverhead;
-use super::phases::finish::{to_launch, trim_launches};
+use super::phases::finish::{to_launches, trim_launches};
 use super::phases::host_minimum::{rely_on_no_pods, rely_on_present_pods};
 use super::phases::queue::{keep_nominations, queue_key};
 use super::phases::rehearsal::new_domains;
@@ -360,7 +360,7 @@ impl<'a> Relocator<'a> {
         trim_launches(&mut self.solver);
         let claims: Vec<_> = self.solver.new_nodes.list[from..].to_vec();
         let (problem, capacity) = (&self.solver.problem, &mut self.solver.capacity);
-        let launches = claims.into_iter().map(|claim| to_launch(problem, capacity, claim));
+        let launches = to_launches(problem, capacity, claims).into_iter();
         let launches = launches.map(|launch| Launch { pods: Vec::new(), purpose: Purpose::Replacement, ..launch });
         let launches = launches.collect();
         let order = &self.solver.outcome.order[self.before.as_ref().map_or(0, |before| before.order)..];

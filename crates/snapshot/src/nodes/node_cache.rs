@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::objects::{CSINode, Node, NodeReport};
 use api::{NodeClaim, annotation};
 use jiff::Timestamp;
-use planner::{Catalogue, Millis, Resources};
+use planner::{Catalogue, MicroDollars, Millis, Resources};
 
 use super::translate::{self, TranslationContext};
 use super::{DisruptionState, NodeSource, health, utilization};
@@ -26,6 +26,8 @@ pub(crate) struct CachedNode {
     pub(crate) node: Arc<planner::Node>,
     /// Resources that the node takes from its NodePool's limits.
     pub(crate) capacity: Resources,
+    /// Its price, and without an instance the highest possible one.
+    pub(crate) cost: MicroDollars,
     pub(crate) disruption_state: DisruptionState,
     problems: Vec<Problem>,
     /// Reason why the utilization report of its agent is ignored.
@@ -191,8 +193,9 @@ fn make(
     let protected = pods.iter().filter_map(|record| record.pod.protected_until(now));
     let end = protected.chain(objects.report.and_then(|report| report.usage.changes_after(now))).min();
     CachedNode {
-        node: Arc::new(node),
         capacity: translate::capacity(context, machine),
+        cost: translate::cost(context, machine, node.price),
+        node: Arc::new(node),
         disruption_state: machine.disruption_state(),
         problems,
         usage_error: report.and_then(Result::err),

@@ -290,6 +290,22 @@ pub(super) fn capacity(context: &TranslationContext<'_>, machine: &NodeSource<'_
     greatest
 }
 
+/// Returns what the node costs: its price, and before EC2's choice is known the highest price of the listed offerings, so that the choice
+/// never exceeds a limit. A node without any known price costs nothing.
+pub(super) fn cost(
+    context: &TranslationContext<'_>,
+    machine: &NodeSource<'_>,
+    price: Option<MicroDollars>,
+) -> MicroDollars {
+    let requirements = machine.claim.map(|claim| claim_requirements(claim)).unwrap_or_default();
+    let highest = || {
+        let kinds = listed_types(context, machine).map(Offer::new);
+        kinds.filter_map(|offer| offer.offerings(&requirements).map(|it| it.charged()).max()).max()
+    };
+    let price = if machine.stage() == MachineStage::Unlaunched { highest() } else { price.or_else(highest) };
+    price.unwrap_or_default()
+}
+
 /// Returns the instance types that a NodeClaim may launch.
 fn listed_types<'a>(
     context: &'a TranslationContext<'_>,

@@ -115,6 +115,38 @@ fn node_has_type_zone_and_capacity_of_its_claim_whatever_it_reports() {
 }
 
 #[test]
+fn cost_counts_leaving_nodes_and_the_most_expensive_choice_of_a_claim() {
+    let leaving = json!({"metadata": {"deletionTimestamp": NOW, "finalizers": ["karpenter.sh/termination"]}});
+    let (_, open) = machine("n3", json!({}));
+    let mut open = merged(
+        open,
+        json!({"spec": {"requirements": [
+            {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m7i.2xlarge", "m7i.large"]},
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+        ]}}),
+    );
+    open["status"] = json!({});
+    open["metadata"]["labels"] = json!({"karpenter.sh/nodepool": "default"});
+    let (one, two) = (machine("n1", json!({})), machine("n2", json!({})));
+    let mut pool = pool("default", json!({}));
+    pool["metadata"]["annotations"] = json!({"kerf.sh/node-fee": "0.01"});
+    let cluster = Cluster {
+        nodes: vec![one.0, two.0],
+        claims: vec![one.1, merged(two.1, leaving), open],
+        pools: vec![pool],
+        ..Cluster::default()
+    };
+    let built = cluster.build();
+    let price = built.snapshot.nodes.iter().find(|node| node.name == "n1").unwrap().price.unwrap().0;
+    let types = &built.snapshot.catalogues[built.snapshot.pools[0].catalogue].types;
+    let on_demand = |it: &&planner::Offering| it.capacity_type == planner::CapacityType::OnDemand;
+    let large = types.iter().find(|kind| kind.name == "m7i.2xlarge").unwrap();
+    let highest = large.offerings.iter().filter(on_demand).map(|it| it.charged().0).max().unwrap();
+    let expected = MicroDollars(2 * price + highest + 3 * 10_000);
+    assert_eq!((built.snapshot.pools[0].cost, built.snapshot.cost), (expected, expected));
+}
+
+#[test]
 fn claim_without_instance_counts_as_cheapest_and_largest_type() {
     let requirements = json!([
         {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m7i.2xlarge", "m7i.large"]},

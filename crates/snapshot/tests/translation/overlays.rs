@@ -183,6 +183,36 @@ fn preference_premium_of_a_pool_overrides_the_setting() {
     assert_eq!(texts, [expected]);
 }
 
+/// A limit that cannot be read permits nothing: a limit that fails open would be none.
+#[test]
+fn limit_of_the_cost_is_the_lower_one_and_zero_when_invalid() {
+    let limited = |name: &str, annotation: Option<&str>, limits: Value| {
+        let mut pool = pool(name, json!({"limits": limits}));
+        pool["metadata"]["annotations"] = json!({});
+        if let Some(text) = annotation {
+            pool["metadata"]["annotations"]["kerf.sh/max-cost-per-hour"] = json!(text);
+        }
+        pool
+    };
+    let pools = vec![
+        limited("a", None, json!({"cpu": "10"})),
+        limited("b", Some("12.50"), json!({"kerf.sh/max-cost-per-hour": "20"})),
+        limited("c", Some("12.50"), json!({"kerf.sh/max-cost-per-hour": 3, "cpu": "10"})),
+        limited("d", Some("much"), json!({})),
+    ];
+    let built = Cluster { pools, ..Cluster::default() }.build();
+    let found: Vec<Option<i64>> =
+        built.snapshot.pools.iter().map(|pool| pool.cost_limit.map(|limit| limit.0)).collect();
+    assert_eq!(found, [None, Some(12_500_000), Some(3_000_000), Some(0)]);
+    let limits: Vec<usize> =
+        built.snapshot.pools.iter().map(|pool| pool.limits.iter().flat_map(|limits| limits.iter()).count()).collect();
+    assert_eq!(limits, [1, 0, 1, 0], "the cost is no resource");
+    let texts: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
+    let expected = "NodePool d: kerf.sh/max-cost-per-hour permits no launch until it is corrected: \"much\" is not a \
+                    price: write dollars per hour as a decimal such as 0.096";
+    assert_eq!(texts, [expected]);
+}
+
 #[test]
 fn performance_follows_pool_factors_and_overlays() {
     let mut factors = pool("a", json!({}));

@@ -121,8 +121,10 @@ impl<'a> Offered<'a> {
     }
 
     fn limited(&self) -> bool {
-        let limits = self.launch.pool.limits.as_ref();
-        limits.is_some_and(|limits| limits.iter().any(|(name, _)| name != Resources::NODES))
+        let CheckedLaunch { snapshot, pool, .. } = self.launch;
+        let limits = pool.limits.as_ref();
+        pool.cost_limit.or(snapshot.policy.cost_limit).is_some()
+            || limits.is_some_and(|limits| limits.iter().any(|(name, _)| name != Resources::NODES))
     }
 }
 

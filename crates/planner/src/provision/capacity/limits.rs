@@ -1,14 +1,28 @@
-//! Remaining limits of each NodePool for new nodes.
+//! Remaining limits of each NodePool for new nodes: resources, number of nodes, and cost. A limit of the cost of all nodes covers all
+//! NodePools together.
+//!
+//! A node releases its resources when it leaves. Its cost remains until it is gone, because EC2 bills it until then: otherwise a node
+//! and its replacement together would exceed the limit.
 
-use crate::{InstanceType, Pool, Resources};
+use crate::{InstanceType, Launch, MicroDollars, Offer, Pool, Requirements, Resources, Snapshot};
 
-/// Amounts of one node in its NodePool's limits, in the order of their names; empty without limits.
+/// Name of the limit of a NodePool's cost, as in its annotation.
+const COST: &str = "kerf.sh/max-cost-per-hour";
+/// Name of the limit of the cluster's cost.
+const CLUSTER_COST: &str = "the cost of all nodes (MAX_COST_PER_HOUR)";
+/// Headroom without a limit, far from an overflow.
+const UNLIMITED: i64 = 1 << 60;
+
+/// Amounts of one node in its NodePool's limits: resources in the order of their names, then the cost if it is limited; empty without
+/// limits.
 pub(in crate::provision) type Footprint = Box<[i64]>;
 
 /// Headroom of every NodePool; negative when a limit was lowered.
 #[derive(Clone)]
 pub(in crate::provision) struct Headroom {
     pools: Vec<PoolHeadroom>,
+    /// Cost that the limit of the cluster leaves.
+    cost: i64,
     generation: u64,
 }
 
@@ -16,11 +30,31 @@ pub(in crate::provision) struct Headroom {
 struct PoolHeadroom {
     names: Vec<String>,
     left: Vec<i64>,
+    /// Position of the cost.
+    cost: Option<usize>,
+}
+
+/// Highest cost of a launch with all of its types.
+#[derive(Clone, Copy)]
+pub(in crate::provision) struct CostShare {
+    position: usize,
+    /// Its share of what is left for all launches.
+    fair: i64,
+    /// At most twice the cost of the cheapest type, so that launches in flight do not hold much more money than they will spend.
+    modest: i64,
+}
+
+impl CostShare {
+    /// Reports whether a launch with so few types may cost these amounts.
+    pub(in crate::provision) fn allows(self, wanted: &[i64], is_inflexible: bool) -> bool {
+        wanted[self.position] <= if is_inflexible { self.fair } else { self.modest }
+    }
 }
 
 impl Headroom {
-    pub(in crate::provision) fn new<'a>(pools: impl Iterator<Item = &'a Pool>) -> Self {
-        Self { pools: pools.map(PoolHeadroom::new).collect(), generation: 0 }
+    pub(in crate::provision) fn new<'a>(snapshot: &Snapshot, pools: impl Iterator<Item = &'a Pool>) -> Self {
+        let cost = snapshot.policy.cost_limit.map_or(UNLIMITED, |limit| limit.0 - snapshot.cost.0);
+        Self { pools: pools.map(|pool| PoolHeadroom::new(snapshot, pool)).collect(), cost, generation: 0 }
     }
 
     /// Returns a number that changes with every possible change of [`Self::first_exceeded`].
@@ -33,12 +67,13 @@ impl Headroom {
         !self.pools[pool].names.is_empty()
     }
 
-    /// Returns the first limited resource, by name, of which less is left than `wanted`, after the release of `held`.
+    /// Returns the first limit, by name, of which less is left than `wanted`, after the release of `held`.
     pub(in crate::provision) fn first_exceeded(&self, pool: usize, wanted: &[i64], held: &[i64]) -> Option<&str> {
         let bounds = &self.pools[pool];
-        let over =
-            |position: &usize| wanted[*position] > bounds.left[*position] + held.get(*position).copied().unwrap_or(0);
-        (0..bounds.names.len()).find(over).map(|position| bounds.names[position].as_str())
+        let more = |position: usize| wanted[position] - held.get(position).copied().unwrap_or(0);
+        let own = (0..bounds.names.len()).find(|position| more(*position) > bounds.left[*position]);
+        let of_cluster = || bounds.cost.filter(|position| more(*position) > self.cost).map(|_| CLUSTER_COST);
+        own.map(|position| bounds.names[position].as_str()).or_else(of_cluster)
     }
 
     /// Reports whether the limits allow `wanted` after the release of `held`.
@@ -46,34 +81,72 @@ impl Headroom {
         self.first_exceeded(pool, wanted, held).is_none()
     }
 
+    /// Returns what a launch with these reserved amounts may cost with all of its types, if this many launches share what is left. `None`
+    /// without a limit.
+    pub(in crate::provision) fn cost_share(&self, pool: usize, held: &[i64], launches: usize) -> Option<CostShare> {
+        let bounds = &self.pools[pool];
+        let position = bounds.cost?;
+        let reserved = held.get(position).copied().unwrap_or(0);
+        let left = bounds.left[position].min(self.cost).max(0);
+        let fair = reserved + left / i64::try_from(launches.max(1)).unwrap_or(i64::MAX);
+        Some(CostShare { position, fair, modest: fair.min(2 * reserved) })
+    }
+
     /// Restores earlier headroom. Increases the generation, so that results cached in between become invalid.
     pub(in crate::provision) fn restore(&mut self, before: Self) {
-        self.pools = before.pools;
+        (self.pools, self.cost) = (before.pools, before.cost);
         self.generation += 1;
     }
 
     /// Reserves `wanted` in place of `held`.
     pub(in crate::provision) fn exchange(&mut self, pool: usize, held: &[i64], wanted: &[i64]) {
-        for (position, left) in self.pools[pool].left.iter_mut().enumerate() {
+        let bounds = &mut self.pools[pool];
+        for (position, left) in bounds.left.iter_mut().enumerate() {
             let change = wanted[position] - held.get(position).copied().unwrap_or(0);
             *left -= change;
+            if bounds.cost == Some(position) {
+                self.cost -= change;
+            }
             self.generation += u64::from(change != 0);
         }
     }
 }
 
 impl PoolHeadroom {
-    fn new(pool: &Pool) -> Self {
+    fn new(snapshot: &Snapshot, pool: &Pool) -> Self {
         let limits = pool.limits.iter().flat_map(Resources::iter);
-        let (names, left) = limits.map(|(name, limit)| (name.to_owned(), limit - pool.usage.get(name))).unzip();
-        Self { names, left }
+        let (mut names, mut left): (Vec<String>, Vec<i64>) =
+            limits.map(|(name, limit)| (name.to_owned(), limit - pool.usage.get(name))).unzip();
+        let cost = counts_cost(snapshot, pool).then_some(names.len());
+        if cost.is_some() {
+            names.push(COST.to_owned());
+            left.push(pool.cost_limit.map_or(UNLIMITED, |limit| limit.0 - pool.cost.0));
+        }
+        Self { names, left, cost }
     }
 }
 
+/// Reports whether the cost of the NodePool's nodes is limited, by its own limit or by that of the cluster.
+pub(in crate::provision) fn counts_cost(snapshot: &Snapshot, pool: &Pool) -> bool {
+    pool.cost_limit.or(snapshot.policy.cost_limit).is_some()
+}
+
 /// Returns the amounts of a node of a type: its capacity, and one node.
-pub(in crate::provision) fn footprint(pool: &Pool, kind: &InstanceType) -> Footprint {
+pub(in crate::provision) fn footprint(pool: &Pool, kind: &InstanceType, cost: Option<MicroDollars>) -> Footprint {
     let amount = |name: &str| if name == Resources::NODES { 1 } else { kind.capacity.get(name) };
-    pool.limits.iter().flat_map(Resources::iter).map(|(name, _)| amount(name)).collect()
+    let resources = pool.limits.iter().flat_map(Resources::iter).map(|(name, _)| amount(name));
+    resources.chain(cost.map(|cost| cost.0)).collect()
+}
+
+/// Returns the highest hourly cost of the node of a launch, with the fee of its NodePool: EC2 selects any of its offerings.
+#[must_use]
+pub fn highest_cost(snapshot: &Snapshot, launch: &Launch) -> MicroDollars {
+    let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool);
+    let types = pool.and_then(|pool| snapshot.catalogues.get(pool.catalogue)).map_or(&[][..], |it| &it.types);
+    let requirements: Requirements = launch.requirements.iter().collect();
+    let listed = types.iter().filter(|kind| launch.instance_types.contains(&kind.name)).map(Offer::new);
+    let prices = listed.filter_map(|offer| offer.offerings(&requirements).map(|it| it.charged().0).max());
+    MicroDollars(prices.max().unwrap_or_default() + pool.map_or(0, |pool| pool.node_fee.0))
 }
 
 /// Returns the greater amount of every resource; an empty list counts as zero.

@@ -38,9 +38,17 @@ pub(in crate::provision) struct NodeTemplate {
     pub(in crate::provision) allows_spot: bool,
     /// True if some label must keep several values.
     pub(in crate::provision) flexible: bool,
+    /// True if the cost of the NodePool's nodes is limited.
+    counts_cost: bool,
 }
 
 impl NodeTemplate {
+    /// Reports whether one launch may list the entries at both positions: where the cost is limited, only of one capacity type.
+    pub(in crate::provision) fn is_listable_beside(&self, first: usize, position: usize) -> bool {
+        let sold_alike = || !self.counts_cost || self.entries[position].sold_as == self.entries[first].sold_as;
+        position < self.end_of_class(first) && sold_alike()
+    }
+
     /// Returns the end of the entries that one launch may list together with the entry at a position: bare-metal and accelerated
     /// types never stand beside ordinary ones.
     pub(in crate::provision) fn end_of_class(&self, position: usize) -> usize {
@@ -53,8 +61,11 @@ impl NodeTemplate {
         positions: impl Iterator<Item = usize> + 's,
     ) -> impl Iterator<Item = usize> + 's {
         let mut positions = positions.peekable();
-        let end = positions.peek().map_or(0, |first| self.end_of_class(*first));
-        positions.take_while(move |position| *position < end)
+        let first = positions.peek().copied().unwrap_or(0);
+        let end = self.end_of_class(first);
+        positions
+            .take_while(move |position| *position < end)
+            .filter(move |position| self.is_listable_beside(first, *position))
     }
 }
 
@@ -442,6 +453,7 @@ impl<'a> NodeTemplates<'a> {
             allows_spot: entries.iter().any(|entry| entry.sold_as.contains(CapacityType::Spot)),
             ordinary: entries.iter().take_while(|entry| !is_late(entry)).count(),
             flexible,
+            counts_cost: self.pool_templates[pool_template].counts_cost,
             requirements: requirements.clone(),
             entries: entries.into(),
             alike: alike.into(),

@@ -8,7 +8,7 @@ use crate::{
     label,
 };
 
-use super::limits::{Footprint, footprint};
+use super::limits::counts_cost;
 use crate::provision::demand::dimensions::{Amounts, Dimensions, Load, first_lacking, fits};
 use crate::provision::demand::requirement_sets::{Tolerance, first_untolerated};
 use crate::provision::demand::with_volumes;
@@ -27,6 +27,8 @@ pub(in crate::provision) struct PoolTemplate<'a> {
     pub(in crate::provision) sold_by: BTreeSet<&'a str>,
     /// True if any type has an available reservation.
     pub(in crate::provision) reserves: bool,
+    /// True if the cost of the nodes is limited. Then a launch requests one capacity type, so that its cost is known.
+    pub(in crate::provision) counts_cost: bool,
     well_known: &'a BTreeSet<String>,
 }
 
@@ -43,7 +45,6 @@ pub(in crate::provision) struct CandidateType<'a> {
     pub(in crate::provision) ports: Vec<HostPort>,
     /// First dimension in which DaemonSet pods alone exceed the allocatable resources: such a type takes no pods.
     pub(in crate::provision) lacking: Option<usize>,
-    pub(in crate::provision) footprint: Footprint,
     /// True if launches avoid the type while ordinary types fit.
     pub(in crate::provision) exotic: bool,
 }
@@ -94,8 +95,15 @@ impl<'a> PoolTemplate<'a> {
             requirements.narrow(label::CAPACITY_TYPE, &ValueSet::one(CapacityType::OnDemand.as_str()));
         }
         let types = snapshot.catalogues.get(pool.catalogue).map_or(&[][..], |catalogue| &catalogue.types);
-        let mut pool_template =
-            Self { pool, requirements, candidates: Vec::new(), sold_by: BTreeSet::new(), reserves: false, well_known };
+        let mut pool_template = Self {
+            pool,
+            requirements,
+            candidates: Vec::new(),
+            sold_by: BTreeSet::new(),
+            reserves: false,
+            counts_cost: counts_cost(snapshot, pool),
+            well_known,
+        };
         for offer in types.iter().map(Offer::new) {
             if offer.labels_match(&pool_template.requirements, &pool.labels, well_known) {
                 pool_template.sold_by.extend(offer.keys());
@@ -127,7 +135,6 @@ impl<'a> PoolTemplate<'a> {
                 &dimensions.amounts(&overhead),
                 &dimensions.node_amounts(&offer.kind.allocatable, &offer.kind.attach_limits),
             ),
-            footprint: footprint(self.pool, offer.kind),
             exotic: offer.kind.is_exotic(),
             offer,
             daemons: daemons_here,

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::{CapacityType, Offering, Requirements, label};
+use crate::{CapacityType, MicroDollars, Offering, Requirements, label};
 
+use super::limits::{Footprint, footprint};
 use super::pool_template::{CandidateType, PoolTemplate};
 
 /// Available instance type with its price.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::provision) struct PricedType {
     /// Its position among the template's candidates.
     pub(in crate::provision) candidate: usize,
@@ -16,8 +17,10 @@ pub(in crate::provision) struct PricedType {
     /// Price of this offering, in micro-dollars per hour.
     pub(in crate::provision) price: i64,
     pub(in crate::provision) cheapest: CapacityType,
-    /// Capacity types in which the type is available.
+    /// Capacity types in which a launch may request the type.
     pub(in crate::provision) sold_as: CapacityTypes,
+    /// Amounts in the limits of the NodePool.
+    pub(in crate::provision) footprint: Footprint,
 }
 
 /// Set of capacity types.
@@ -62,7 +65,24 @@ impl PoolTemplate<'_> {
         }
         let (price, cheapest) = best.filter(|_| own.lacking.is_none())?;
         let cost = own.offer.kind.cost(price) + self.pool.node_fee.0;
-        Some(PricedType { candidate, cost, price: price.0, cheapest, sold_as })
+        let limited_cost = self.counts_cost.then(|| self.most_expensive(own, requirements, cheapest));
+        if limited_cost.is_some() {
+            sold_as = CapacityTypes::only(cheapest);
+        }
+        let footprint = footprint(self.pool, own.offer.kind, limited_cost);
+        Some(PricedType { candidate, cost, price: price.0, cheapest, sold_as, footprint })
+    }
+
+    /// Returns the highest cost of a node from the offerings of one capacity type, available or not: EC2 selects one of those that are
+    /// available at the launch.
+    fn most_expensive(
+        &self,
+        candidate: &CandidateType<'_>,
+        requirements: &Requirements,
+        capacity_type: CapacityType,
+    ) -> MicroDollars {
+        let offerings = candidate.offer.offerings(requirements).filter(|it| it.capacity_type == capacity_type);
+        MicroDollars(offerings.map(|it| it.charged().0).max().unwrap_or_default() + self.pool.node_fee.0)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::provision::{Problem, Solver};
 pub(in crate::provision) fn finish(mut solver: Solver<'_>) -> Plan {
     let claims = std::mem::take(&mut solver.new_nodes.list);
     let (problem, capacity) = (&solver.problem, &mut solver.capacity);
-    let launches: Vec<Launch> = claims.into_iter().map(|claim| to_launch(problem, capacity, claim)).collect();
+    let launches = to_launches(problem, capacity, claims);
     Plan {
         nominations: std::mem::take(&mut solver.outcome.nominations),
         moves: Vec::new(),
@@ -76,11 +76,21 @@ fn names<'a>(pool_templates: impl Iterator<Item = &'a PoolTemplate<'a>>) -> Vec<
     names
 }
 
-pub(in crate::provision) fn to_launch(problem: &Problem<'_>, capacity: &mut Capacity<'_>, claim: NewNode) -> Launch {
+pub(in crate::provision) fn to_launches(
+    problem: &Problem<'_>,
+    capacity: &mut Capacity<'_>,
+    claims: Vec<NewNode>,
+) -> Vec<Launch> {
+    let left = (1..=claims.len()).rev();
+    claims.into_iter().zip(left).map(|(claim, left)| to_launch(problem, capacity, claim, left)).collect()
+}
+
+/// Converts a planned node, the first of this many.
+fn to_launch(problem: &Problem<'_>, capacity: &mut Capacity<'_>, claim: NewNode, launches: usize) -> Launch {
     let (mut requests, used) = problem.requests_of(&claim);
     let load = Load { used: &used, ..claim.load() };
     let fitting: Vec<usize> = capacity.templates.holding(claim.template, 0, load).collect();
-    let listed = capacity.take_types(claim.template, &claim.held, fitting);
+    let listed = capacity.take_types(claim.template, &claim.held, fitting, launches);
     let list = capacity.type_list(claim.template, listed);
     let template = capacity.templates.get(claim.template);
     let pool_template = &capacity.templates.pool_templates[template.pool_template];
