@@ -135,7 +135,8 @@ mod tests {
 
     /// Returns API group and resource of everything that the role in a page grants with exactly these verbs.
     fn granted(page: &str, verbs: &[&str]) -> BTreeSet<(String, String)> {
-        let role = page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        let texts = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let role = texts.into_iter().find(|text| text.contains("\nkind: ClusterRole\n")).unwrap();
         let role: ClusterRole = serde_saphyr::from_str(role).unwrap();
         let mut granted = BTreeSet::new();
         for rule in role.rules {

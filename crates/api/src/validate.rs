@@ -17,6 +17,7 @@ use crate::names::{annotation, label};
 use crate::resources::nodepool::NodePool;
 use crate::resources::requirement::{Operator, Requirement};
 use crate::resources::taint::{self, Taint};
+use crate::units::price::InvalidPrice;
 
 /// Problem of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,8 +55,7 @@ pub fn node_pool(pool: &NodePool) -> Vec<Fault> {
         found.extend(requirement_faults(&path, requirement, NodePoolKey::Refused));
     }
     found.extend(pool.node_fee().err().map(|error| annotation_fault(annotation::NODE_FEE, &error)));
-    let cost_limit = pool.max_cost_per_hour().err();
-    found.extend(cost_limit.map(|error| annotation_fault(annotation::MAX_COST_PER_HOUR, &error)));
+    found.extend(pool.max_cost_per_hour().err().map(|error| cost_limit_fault(pool, &error)));
     let premium = pool.preference_premium().err();
     found.extend(premium.map(|error| annotation_fault(annotation::PREFERENCE_PREMIUM, &error)));
     let factors = pool.performance_factors().err();
@@ -66,6 +66,16 @@ pub fn node_pool(pool: &NodePool) -> Vec<Fault> {
 /// Returns items with their paths.
 fn numbered<'a, T>(list: &'a str, items: impl Iterator<Item = T> + 'a) -> impl Iterator<Item = (String, T)> + 'a {
     items.enumerate().map(move |(index, item)| (format!("{list}[{index}]"), item))
+}
+
+/// Returns the problem of a limit of the cost, which is an annotation or a limit.
+fn cost_limit_fault(pool: &NodePool, error: &InvalidPrice) -> Fault {
+    const KEY: &str = annotation::MAX_COST_PER_HOUR;
+    let limit = pool.spec.limits.as_ref().and_then(|limits| limits.get(KEY));
+    if limit.is_some_and(|limit| limit.0 == error.text) {
+        return Fault::new(format!("spec.limits[{KEY}]"), format!("limit {KEY:?}: {error}"));
+    }
+    annotation_fault(KEY, error)
 }
 
 fn annotation_fault(key: &str, error: &(dyn Error + 'static)) -> Fault {

@@ -141,6 +141,11 @@ fn node_pool_validation_checks_kerf_annotations() {
             json!({ "kerf.sh/preference-premium": "10" }),
             "annotation \"kerf.sh/preference-premium\": \"10\" is not a premium: write a whole percentage",
         ),
+        (json!({ "kerf.sh/max-cost-per-hour": "12.50" }), ""),
+        (
+            json!({ "kerf.sh/max-cost-per-hour": "$12" }),
+            "annotation \"kerf.sh/max-cost-per-hour\": \"$12\" is not a price",
+        ),
         (json!({ "kerf.sh/performance-factors": "m8g:2" }), "\"m8g:2\" is not LABEL=VALUE:FACTOR"),
         (json!({ "kerf.sh/performance-factors": "family=m8g:x" }), "in \"family=m8g:x\": \"x\" is not a factor"),
     ];
@@ -149,6 +154,17 @@ fn node_pool_validation_checks_kerf_annotations() {
         let template = json!({ "spec": { "nodeClassRef": class, "requirements": [] } });
         let pool = json!({ "metadata": { "annotations": annotations }, "spec": { "template": template } });
         compare(&node_pool(&serde_json::from_value(pool).unwrap()), expected, &annotations);
+    }
+}
+
+#[test]
+fn node_pool_validation_names_the_limit_that_is_no_price() {
+    for (limit, expected) in [("12.50", ""), ("12k", "limit \"kerf.sh/max-cost-per-hour\": \"12k\" is not a price")] {
+        let class = json!({ "group": "g", "kind": "k", "name": "n" });
+        let template = json!({ "spec": { "nodeClassRef": class, "requirements": [] } });
+        let limits = json!({ "kerf.sh/max-cost-per-hour": limit });
+        let pool = json!({ "metadata": {}, "spec": { "template": template, "limits": limits } });
+        compare(&node_pool(&serde_json::from_value(pool).unwrap()), expected, &limits);
     }
 }
 
