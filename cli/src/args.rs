@@ -23,6 +23,9 @@ pub use recording::{Record, Replay};
 pub use selector::Selector;
 pub use settings::{Settings, Sizes};
 
+/// Namespace of the controller, unless another one is given or its Deployment is in another one.
+pub const USUAL_NAMESPACE: &str = "kube-system";
+
 /// Command line of `kerf`.
 #[derive(Debug, Parser)]
 #[command(name = "kerf", version, about = "Simulates Kerf's decisions for a cluster, offline", max_term_width = 100)]
@@ -188,7 +191,7 @@ pub struct Ui {
     #[arg(long, value_name = "IP:PORT", conflicts_with = "port")]
     pub listen: Option<SocketAddr>,
     /// Namespace of the controller, for its decisions, with --live
-    #[arg(short, long, value_name = "NAME", default_value = "kube-system", conflicts_with = "paths")]
+    #[arg(short, long, value_name = "NAME", default_value = USUAL_NAMESPACE, conflicts_with = "paths")]
     pub namespace: String,
     /// Seconds between two readings of the cluster, with --live
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]

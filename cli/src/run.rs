@@ -15,7 +15,8 @@ use serde_json::Value;
 
 use crate::adopt::RolePolicies;
 use crate::args::{
-    Adopt, Command, Convert, ExplainedObject, Format, LiveCluster, Origin, Plan, Settings, Subject, Top, Ui, Verb,
+    Adopt, Command, Convert, ExplainedObject, Format, LiveCluster, Origin, Plan, Settings, Subject, Top,
+    USUAL_NAMESPACE, Ui, Verb,
 };
 use crate::catalogue::{self, CatalogueOptions, PublishedMarket, prices};
 use crate::convert::NodeIdentity;
@@ -33,8 +34,6 @@ use crate::{adopt, convert, history, input};
 
 /// Maximum number of notes that are printed.
 const NOTES: usize = 20;
-/// Namespace of a controller whose Deployment is not found.
-const USUAL_NAMESPACE: &str = "kube-system";
 /// Warning about a cluster in which neither Karpenter nor Kerf is installed.
 const NO_CONTROLLER: &str = "the cluster has no Deployment of the controller: using default settings";
 

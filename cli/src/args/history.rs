@@ -17,7 +17,7 @@ pub struct History {
     #[command(flatten)]
     pub cluster: LiveCluster,
     /// Namespace of the controller
-    #[arg(short, long, value_name = "NAME", default_value = "kube-system", conflicts_with = "paths")]
+    #[arg(short, long, value_name = "NAME", default_value = super::USUAL_NAMESPACE, conflicts_with = "paths")]
     pub namespace: String,
     /// Only the last part of the time, such as 90m, 24h or 7d
     #[arg(long, value_name = "DURATION", value_parser = period)]

@@ -18,7 +18,7 @@ use super::recording::pseudonyms::Pseudonyms;
 use super::recording::slim::slim;
 use super::recording::write::Writer;
 use crate::adopt;
-use crate::args::{LiveCluster, Record};
+use crate::args::{LiveCluster, Record, USUAL_NAMESPACE};
 use crate::failure::Failure;
 use crate::live::{Follower, Seen};
 use crate::output::counted;
@@ -30,8 +30,6 @@ const NAMING_VARIABLES: [&str; 6] =
 const MARKET_EVERY: SignedDuration = SignedDuration::from_hours(1);
 /// The same until the controller has published it.
 const MARKET_MISSING: SignedDuration = SignedDuration::from_mins(1);
-/// Namespace of a controller without a Deployment.
-const USUAL_NAMESPACE: &str = "kube-system";
 
 /// Records and returns a sentence about the recording. `note` gets sentences on the way.
 ///

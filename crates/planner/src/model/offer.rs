@@ -58,6 +58,12 @@ impl<'a> Offer<'a> {
         self.among(&self.kind.offerings, requirements)
     }
 
+    /// Returns the highest price that EC2 charges for one of these offerings; `None` without any.
+    #[must_use]
+    pub fn highest_price(&self, requirements: &Requirements) -> Option<MicroDollars> {
+        self.offerings(requirements).map(Offering::charged).max()
+    }
+
     /// Returns the offerings that can satisfy the requirements and have no known price.
     pub fn unpriced(&self, requirements: &Requirements) -> impl Iterator<Item = &'a Offering> {
         self.among(&self.kind.unpriced, requirements)

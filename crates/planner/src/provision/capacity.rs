@@ -209,8 +209,7 @@ impl Capacity<'_> {
                 continue;
             }
             let wanted = maximum(&held, &template.entries[position].footprint);
-            let is_inflexible = kept.len() < self.snapshot.policy.least_spot_types;
-            if share.is_some_and(|share| !share.allows(&wanted, is_inflexible)) {
+            if share.is_some_and(|share| !share.allows(&wanted, kept.len())) {
                 continue;
             }
             if wanted == held || self.headroom.allows(template.pool_template, &wanted, &held) {

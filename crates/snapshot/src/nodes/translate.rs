@@ -300,7 +300,7 @@ pub(super) fn cost(
     let requirements = machine.claim.map(|claim| claim_requirements(claim)).unwrap_or_default();
     let highest = || {
         let kinds = listed_types(context, machine).map(Offer::new);
-        kinds.filter_map(|offer| offer.offerings(&requirements).map(|it| it.charged()).max()).max()
+        kinds.filter_map(|offer| offer.highest_price(&requirements)).max()
     };
     let price = if machine.stage() == MachineStage::Unlaunched { highest() } else { price.or_else(highest) };
     price.unwrap_or_default()

@@ -23,6 +23,7 @@ pub(in crate::provision) struct Headroom {
     pools: Vec<PoolHeadroom>,
     /// Cost that the limit of the cluster leaves.
     cost: i64,
+    least_types: usize,
     generation: u64,
 }
 
@@ -42,19 +43,22 @@ pub(in crate::provision) struct CostShare {
     fair: i64,
     /// At most twice the cost of the cheapest type, so that launches in flight do not hold much more money than they will spend.
     modest: i64,
+    /// Number of types that spot needs; a launch with fewer gets its whole share.
+    least_types: usize,
 }
 
 impl CostShare {
-    /// Reports whether a launch with so few types may cost these amounts.
-    pub(in crate::provision) fn allows(self, wanted: &[i64], is_inflexible: bool) -> bool {
-        wanted[self.position] <= if is_inflexible { self.fair } else { self.modest }
+    /// Reports whether a launch that lists this many types may list another one with these amounts.
+    pub(in crate::provision) fn allows(self, wanted: &[i64], listed: usize) -> bool {
+        wanted[self.position] <= if listed < self.least_types { self.fair } else { self.modest }
     }
 }
 
 impl Headroom {
     pub(in crate::provision) fn new<'a>(snapshot: &Snapshot, pools: impl Iterator<Item = &'a Pool>) -> Self {
         let cost = snapshot.policy.cost_limit.map_or(UNLIMITED, |limit| limit.0 - snapshot.cost.0);
-        Self { pools: pools.map(|pool| PoolHeadroom::new(snapshot, pool)).collect(), cost, generation: 0 }
+        let pools = pools.map(|pool| PoolHeadroom::new(snapshot, pool)).collect();
+        Self { pools, cost, least_types: snapshot.policy.least_spot_types, generation: 0 }
     }
 
     /// Returns a number that changes with every possible change of [`Self::first_exceeded`].
@@ -89,7 +93,7 @@ impl Headroom {
         let reserved = held.get(position).copied().unwrap_or(0);
         let left = bounds.left[position].min(self.cost).max(0);
         let fair = reserved + left / i64::try_from(launches.max(1)).unwrap_or(i64::MAX);
-        Some(CostShare { position, fair, modest: fair.min(2 * reserved) })
+        Some(CostShare { position, fair, modest: fair.min(2 * reserved), least_types: self.least_types })
     }
 
     /// Restores earlier headroom. Increases the generation, so that results cached in between become invalid.
@@ -131,7 +135,7 @@ pub(in crate::provision) fn counts_cost(snapshot: &Snapshot, pool: &Pool) -> boo
     pool.cost_limit.or(snapshot.policy.cost_limit).is_some()
 }
 
-/// Returns the amounts of a node of a type: its capacity, and one node.
+/// Returns the amounts of a node of a type: its capacity, one node, and its cost if that is limited.
 pub(in crate::provision) fn footprint(pool: &Pool, kind: &InstanceType, cost: Option<MicroDollars>) -> Footprint {
     let amount = |name: &str| if name == Resources::NODES { 1 } else { kind.capacity.get(name) };
     let resources = pool.limits.iter().flat_map(Resources::iter).map(|(name, _)| amount(name));
@@ -145,8 +149,8 @@ pub fn highest_cost(snapshot: &Snapshot, launch: &Launch) -> MicroDollars {
     let types = pool.and_then(|pool| snapshot.catalogues.get(pool.catalogue)).map_or(&[][..], |it| &it.types);
     let requirements: Requirements = launch.requirements.iter().collect();
     let listed = types.iter().filter(|kind| launch.instance_types.contains(&kind.name)).map(Offer::new);
-    let prices = listed.filter_map(|offer| offer.offerings(&requirements).map(|it| it.charged().0).max());
-    MicroDollars(prices.max().unwrap_or_default() + pool.map_or(0, |pool| pool.node_fee.0))
+    let price = listed.filter_map(|offer| offer.highest_price(&requirements)).max().unwrap_or_default();
+    MicroDollars(price.0 + pool.map_or(0, |pool| pool.node_fee.0))
 }
 
 /// Returns the greater amount of every resource; an empty list counts as zero.
