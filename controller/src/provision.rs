@@ -329,6 +329,7 @@ impl Provisioner {
             csi_nodes: index.csi_nodes.values().collect(),
             namespaces: index.namespaces.values().collect(),
             overlays: index.overlays.values().collect(),
+            spend_policies: index.spend_policies.values().collect(),
             buffers: index.buffers.values().collect(),
             pod_templates: index.pod_templates.values().collect(),
             deployments: index.deployments.values().collect(),

@@ -2,14 +2,13 @@
 //!
 //! Only this module connects decisions with operations, and it contains no policy.
 
-pub mod buffer;
 pub mod disruption;
 pub mod hashes;
 pub mod node;
 pub mod nodeclaim;
 pub mod nodeclass;
 pub mod nodepool;
-pub mod overlay;
+pub mod plan_status;
 pub mod queue;
 pub mod resize;
 pub mod usage;
@@ -37,6 +36,7 @@ use crate::metrics::{self, counters};
 use crate::reconcile::disruption::Disruptor;
 use crate::reconcile::nodeclaim::{InstanceState, ReplacementResult};
 use crate::reconcile::nodepool::PoolMemory;
+use crate::reconcile::plan_status::{buffer, overlay, spend_policy};
 use crate::reconcile::queue::QueueAction;
 use crate::reconcile::work::WorkItem;
 use crate::state::attempts::PoolVersion;
@@ -137,6 +137,7 @@ impl Reconciler {
             WorkItem::Node(name) => self.node(name).await,
             WorkItem::Overlay(name) => self.overlay(name).await,
             WorkItem::Buffer(key) => self.buffer(key).await,
+            WorkItem::SpendPolicy(name) => self.spend_policy(name).await,
             WorkItem::Usage(name) => self.usage(name).await,
             WorkItem::Move(_) if !self.cluster.view_ages.are_current(self.cluster.now()) => Ok(HOLD),
             WorkItem::Move(id) => self.disruptor.reconcile(id).await,
@@ -389,6 +390,15 @@ impl Reconciler {
         Ok(QueueAction::Wait)
     }
 
+    async fn spend_policy(&self, name: &str) -> Result<QueueAction, WriteError> {
+        let Some(policy) = self.cluster.read(|index| index.spend_policies.get(name).cloned()) else {
+            return Ok(QueueAction::Wait);
+        };
+        let (finding, now) = (self.plan_results.spend_policy(name), self.cluster.now());
+        self.writer.run_all(spend_policy::decide(&spend_policy::SpendPolicyView { policy, finding, now })).await?;
+        Ok(QueueAction::After(spend_policy::INTERVAL))
+    }
+
     async fn usage(&self, name: &str) -> Result<QueueAction, WriteError> {
         let view = self.cluster.read(|index| usage::view(index, name, self.cluster.now()));
         let Some(decision) = view.map(|view| usage::decide(&view)) else { return Ok(QueueAction::Wait) };
@@ -453,6 +463,7 @@ fn object_of(work: &WorkItem, index: &Index) -> Option<ObjectReference> {
         WorkItem::Overlay(name) => index.overlays.get(name).map(|object| ObjectReference::to(object.as_ref())),
         WorkItem::Buffer(key) => index.buffers.get(key).map(|object| ObjectReference::to(object.as_ref())),
         WorkItem::Usage(name) => index.usages.get(name).map(|object| ObjectReference::to(object.as_ref())),
+        WorkItem::SpendPolicy(name) => index.spend_policies.get(name).map(|it| ObjectReference::to(it.as_ref())),
         WorkItem::Gather | WorkItem::Launch(_) | WorkItem::Move(_) => None,
     }
 }

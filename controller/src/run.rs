@@ -17,7 +17,7 @@ use api::objects::{
     Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
     VolumeAttachment,
 };
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, endpoint};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, SpendPolicy, endpoint};
 use cloud::Cloud;
 use daemon::admin::Admin;
 use daemon::metric::Metrics;
@@ -267,6 +267,7 @@ fn watch_all(client: &Client, cluster: &Arc<Cluster>, gates: Gates, tasks: &mut 
     kinds.watch::<RuntimeClass>(true);
     kinds.watch::<PriorityClass>(true);
     kinds.watch::<NodeReport>(true);
+    kinds.watch::<SpendPolicy>(true);
     kinds.watch::<NodeOverlay>(gates.node_overlay);
     kinds.watch::<CapacityBuffer>(gates.capacity_buffer);
     kinds.watch::<PodTemplate>(gates.capacity_buffer);

@@ -1,8 +1,9 @@
-//! Capacity without pending pods, or with other prices than EC2's: static NodePools, CapacityBuffers, NodeOverlays.
+//! Capacity without pending pods, at other prices than EC2's, or within limits of the cost: static NodePools, CapacityBuffers,
+//! NodeOverlays, SpendPolicies.
 
 use anyhow::{Context, Result, ensure};
-use api::status::Conditioned;
-use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool, annotation, condition, label, reason};
+use api::status::{self, Conditioned};
+use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool, SpendPolicy, annotation, condition, label, reason};
 use cloud::ZonalShift;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
@@ -258,6 +259,64 @@ fn limit_of_the_cost_holds_over_a_restart_until_it_is_raised() {
         fixture.runs("second").await?;
         ensure!(claims_of(fixture, "limited").await?.len() == 2, "a node for each pod");
         fixture.api::<NodePool>().delete("limited", &DeleteParams::default()).await?;
+        Ok(())
+    });
+}
+
+#[test]
+fn spend_policy_limits_its_pools_and_reports_their_cost() {
+    run(async |fixture| {
+        let policies = fixture.api::<SpendPolicy>();
+        let policy = |spec: Value| json!({"apiVersion": "kerf.sh/v1alpha1", "kind": "SpendPolicy", "metadata": {"name": "research"}, "spec": spec});
+        let selector = json!({"matchLabels": {"team": "research"}});
+        let limited = |dollars: &str| policy(json!({"nodePoolSelector": selector, "maxCostPerHour": dollars}));
+        fixture.environment.apply_value(limited("0.30")).await?;
+        let pool = json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+            "metadata": {"name": "research", "labels": {"team": "research"}},
+            "spec": {"disruption": {"consolidateAfter": "Never"}, "template": {
+                "metadata": {"labels": {"group": "research"}},
+                "spec": {
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                    "requirements": [
+                        {"key": label::INSTANCE_TYPE, "operator": "In", "values": ["m5.xlarge"]},
+                        {"key": label::CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]},
+                    ],
+                },
+            }},
+        });
+        fixture.environment.apply_value(pool).await?;
+        let group = json!({"group": "research"});
+        fixture.pod("first", "3", group.clone()).await?;
+        fixture.runs("first").await?;
+        fixture.pod("second", "3", group).await?;
+        let reason = "a new node would exceed the limit for the cost of SpendPolicy research";
+        fixture.wait_for_event("second", reason::FAILED_SCHEDULING, reason).await?;
+        let status = eventually("a status with the cost of one node", LIMIT, async || {
+            let status = policies.get("research").await?.status.unwrap_or_default();
+            let cost = status.cost_per_hour.as_deref().unwrap_or("0").parse::<f64>()?;
+            Ok((cost > 0.0).then_some(status))
+        })
+        .await?;
+        ensure!(status.node_pools == 1 && status.max_cost_per_hour.as_deref() == Some("0.3"), "{status:?}");
+        let is_within = status::is_true(&status.conditions, condition::WITHIN_LIMITS);
+        ensure!(is_within && status::is_true(&status.conditions, condition::READY), "{status:?}");
+
+        let windows = json!([{"schedule": "at night", "duration": "8h", "maxCostPerHour": "5"}]);
+        let odd = policy(json!({"nodePoolSelector": selector, "maxCostPerHour": "9", "windows": windows}));
+        fixture.environment.apply_value(odd).await?;
+        eventually("a policy that is not ready", LIMIT, async || {
+            let status = policies.get("research").await?.status.unwrap_or_default();
+            let ready = status::find(&status.conditions, condition::READY).cloned();
+            Ok(ready.filter(|ready| ready.is_false() && ready.message.contains("spec.windows[0].schedule")))
+        })
+        .await?;
+        ensure!(claims_of(fixture, "research").await?.len() == 1, "an invalid policy permits no launch");
+
+        fixture.environment.apply_value(limited("0.50")).await?;
+        fixture.runs("second").await?;
+        policies.delete("research", &DeleteParams::default()).await?;
+        fixture.api::<NodePool>().delete("research", &DeleteParams::default()).await?;
         Ok(())
     });
 }

@@ -124,9 +124,8 @@ impl<'a> Bought<'a> {
 /// Counts one more node of that capacity for the NodePool of the launch.
 pub fn account(after: &mut Snapshot, launch: &Launch, capacity: &Resources) {
     let cost = planner::highest_cost(after, launch);
+    after.add_cost(&launch.pool, cost);
     let pool = after.pools.iter_mut().find(|pool| pool.name == launch.pool).unwrap();
-    pool.cost.0 += cost.0;
-    after.cost.0 += cost.0;
     pool.usage.add(capacity);
     pool.usage.add(&Resources::from_iter([(Resources::NODES, 1)]));
     pool.running += 1;

@@ -37,6 +37,7 @@
 //! read-write-once-pod NAMESPACE/NAME    a volume claim with access mode ReadWriteOncePod
 //! preferences ignored         preference-premium P          min-values best-effort        max-instance-types N        min-spot-types N
 //! spot-to-spot allowed        max-steps N           max-cost DOLLARS (of all nodes per hour)
+//! spend-policy NAME max-cost DOLLARS pools POOL ..      (per hour, of the nodes of these NodePools together)
 //! ```
 //!
 //! A SELECTOR is `app=web and tier In a,b`, `all-pods` or `no-pods`. `expected.rs` reads the `expect` lines.
@@ -56,8 +57,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use planner::{
-    BoundPod, Catalogue, Daemon, InstanceType, Leaving, Millis, MinValuesPolicy, Node, Pod, PodShape, PreferencePolicy,
-    Resources, Snapshot,
+    BoundPod, Catalogue, Daemon, InstanceType, Leaving, MicroDollars, Millis, MinValuesPolicy, Node, Pod, PodShape,
+    PreferencePolicy, Resources, Snapshot, SpendLimit,
 };
 
 use crate::values;
@@ -87,6 +88,8 @@ struct Reader {
     /// Zones that a zonal shift excludes.
     shifted_zones: BTreeSet<String>,
     catalogues: Vec<Catalogue>,
+    /// Maximum hourly cost of all nodes.
+    cost_limit: Option<MicroDollars>,
     expected: Vec<String>,
 }
 
@@ -117,6 +120,7 @@ impl Reader {
             }
             "type" => self.types(&statement)?,
             "pool" => self.pool(&statement)?,
+            "spend-policy" => self.snapshot.spend_limits.push(cluster::spend_limit(&statement)?),
             "daemon" => self.daemon(&statement)?,
             "namespace" => drop(self.snapshot.namespaces.insert(statement.name.clone(), statement.labels("labels")?)),
             "node" => {
@@ -136,7 +140,7 @@ impl Reader {
         let number = || value.trim().parse::<usize>().map_err(|_| format!("{name} wants a number"));
         match (name, value.trim()) {
             ("preferences", "ignored") => policy.preferences = PreferencePolicy::Ignore,
-            ("max-cost", dollars) => policy.cost_limit = Some(values::dollars(dollars)?),
+            ("max-cost", dollars) => self.cost_limit = Some(values::dollars(dollars)?),
             ("preference-premium", premium) => policy.preference_premium = values::premium(premium)?,
             ("min-values", "best-effort") => policy.min_values = MinValuesPolicy::BestEffort,
             ("max-instance-types", _) => policy.max_instance_types = number()?,
@@ -314,9 +318,7 @@ impl Reader {
         let own = std::mem::replace(&mut node.labels, pool.labels.clone());
         node.labels.extend(own);
         if node.claim.is_some() {
-            let cost = node.price.unwrap_or_default().0 + pool.node_fee.0;
-            pool.cost.0 += cost;
-            self.snapshot.cost.0 += cost;
+            pool.cost.0 += node.price.unwrap_or_default().0 + pool.node_fee.0;
         }
         if node.leaving.is_none() || pool.replicas.is_some() {
             pool.usage.add(&kind.capacity);
@@ -349,6 +351,18 @@ impl Reader {
             self.catalogues.push(Catalogue::default());
         }
         self.snapshot.catalogues = self.catalogues.into_iter().map(Arc::new).collect();
+        let pools = || self.snapshot.pools.iter();
+        let of_all = self.cost_limit.map(|limit| SpendLimit {
+            name: SpendLimit::OF_ALL_NODES.to_owned(),
+            limit,
+            pools: pools().map(|pool| pool.name.clone()).collect(),
+            ..SpendLimit::default()
+        });
+        self.snapshot.spend_limits.extend(of_all);
+        for limit in &mut self.snapshot.spend_limits {
+            let own = self.snapshot.pools.iter().filter(|pool| limit.pools.contains(&pool.name));
+            limit.cost = MicroDollars(own.map(|pool| pool.cost.0).sum());
+        }
         Scenario { snapshot: self.snapshot, expected: self.expected }
     }
 }

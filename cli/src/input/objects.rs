@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{CapacityBuffer, validate};
+use api::{CapacityBuffer, SpendPolicy, validate};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use snapshot::Objects;
@@ -24,6 +24,11 @@ pub(super) fn add(objects: &mut Objects, mut raw: Raw) -> Result<(), Vec<InputEr
         Kind::CapacityBuffer => {
             let buffer: CapacityBuffer = typed(&raw)?;
             objects.buffers.push(Arc::new(valid(&raw, buffer, |buffer| validate::capacity_buffer(&buffer.spec))?));
+        }
+        Kind::SpendPolicy => {
+            let policy: SpendPolicy = typed(&raw)?;
+            let policy = valid(&raw, policy, |policy| validate::spend_policy(&policy.spec))?;
+            objects.spend_policies.push(Arc::new(policy));
         }
         Kind::Node => objects.nodes.push(Arc::new(typed(&raw)?)),
         Kind::NodeUsage => objects.usages.push(Arc::new(typed(&raw)?)),

@@ -38,13 +38,21 @@ impl FleetCost {
 
 /// Returns the cost now, and after the plan is carried out. Nodes that are already being removed count only before.
 pub(crate) fn before_and_after(answer: &PlanAnswer) -> (FleetCost, FleetCost) {
+    before_and_after_in(answer, |_| true)
+}
+
+/// Returns the cost of the nodes in the counted NodePools, now and after the plan is carried out.
+pub(crate) fn before_and_after_in(
+    answer: &PlanAnswer,
+    is_counted: impl Fn(Option<&str>) -> bool,
+) -> (FleetCost, FleetCost) {
     let removed: BTreeSet<&str> =
         answer.plan.moves.iter().flat_map(|it| &it.nodes).map(|leaver| leaver.node.as_str()).collect();
     let pools: BTreeMap<&str, i64> =
         answer.built.snapshot.pools.iter().map(|pool| (pool.name.as_str(), pool.node_fee.0)).collect();
     let extras = |pool: Option<&str>| pool.and_then(|pool| pools.get(pool)).copied().unwrap_or(0);
     let (mut before, mut after) = (FleetCost::default(), FleetCost::default());
-    for node in &answer.built.snapshot.nodes {
+    for node in answer.built.snapshot.nodes.iter().filter(|node| is_counted(node.pool.as_deref())) {
         let Some(price) = price(answer, node) else { continue };
         let extras = extras(node.pool.as_deref());
         before.add(price, extras);
@@ -52,7 +60,7 @@ pub(crate) fn before_and_after(answer: &PlanAnswer) -> (FleetCost, FleetCost) {
             after.add(price, extras);
         }
     }
-    for launch in &answer.plan.launches {
+    for launch in answer.plan.launches.iter().filter(|launch| is_counted(Some(&launch.pool))) {
         after.add(launch.price.0, extras(Some(&launch.pool)));
     }
     (before, after)

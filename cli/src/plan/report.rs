@@ -3,6 +3,7 @@
 mod disruption;
 mod interrupted;
 mod preferences;
+mod spending;
 mod splits;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,8 @@ pub use disruption::{CommandReport, Disruption, NotResizedPod, PodPlace, Resized
 pub(crate) use interrupted::INTERRUPTED;
 pub use preferences::PreferenceReport;
 pub(crate) use preferences::preference_text;
+pub use spending::SpendReport;
+pub(crate) use spending::spend_text;
 pub use splits::SplitReport;
 pub(crate) use splits::requested_split;
 
@@ -44,6 +47,8 @@ pub struct PlanReport {
     pub disruption: Disruption,
     /// Cost of all nodes.
     pub cost: Cost,
+    /// SpendPolicies with the cost of their NodePools.
+    pub spend_policies: Vec<SpendReport>,
     /// Warnings for the user.
     pub warnings: Vec<String>,
     /// Comparison with the plan without changes, if there are any.
@@ -173,6 +178,7 @@ impl PlanReport {
             removals: removals(answer),
             disruption: disruption::disruption(answer, interrupted::commands(answer, &names), &names),
             cost: Cost::new(answer),
+            spend_policies: spending::policies(answer),
             warnings: warnings(answer),
             what_if: None,
         }

@@ -2,7 +2,9 @@
 
 use planner::Resources;
 
-use super::report::{CommandReport, INTERRUPTED, PlanReport, SplitReport, preference_text, requested_split};
+use super::report::{
+    CommandReport, INTERRUPTED, PlanReport, SplitReport, preference_text, requested_split, spend_text,
+};
 use super::view::{self, NodeRow};
 use super::{PlanAnswer, cost};
 use crate::output::money::rounded;
@@ -203,6 +205,9 @@ impl Table {
         if (before.extras, after.extras) != (0, 0) {
             let change = cost_change(before.extras, after.extras);
             self.lines.extend(wrap(&format!("volumes and fees: {change}"), WIDTH, "  "));
+        }
+        for policy in spend_text(answer) {
+            self.lines.extend(wrap(&policy, WIDTH, "  "));
         }
         if answer.plan.saved_by_usage.0 > 0 {
             let saved = rounded(answer.plan.saved_by_usage.0);

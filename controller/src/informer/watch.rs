@@ -22,6 +22,8 @@ use guarded::{Guarded, Malformed};
 
 /// Page size of a list: large enough to be quick, small enough not to hold 100,000 pods at once.
 const PAGE: u32 = 500;
+/// Group of our own kinds.
+const OWN_GROUP: &str = "kerf.sh";
 /// Time after which the API server ends a watch and the controller reconnects, in seconds. A reconnect confirms the view also
 /// where the API server sends no bookmarks, and finds a dead connection.
 pub const RENEWAL: u32 = 120;
@@ -36,13 +38,18 @@ where
         move || cluster.view_ages.confirm(&K::kind(&()), cluster.now())
     };
     confirm();
-    let api: Api<Guarded<K>> = Api::all(confirming(client, confirm));
+    let api: Api<Guarded<K>> = Api::all(confirming(client, confirm.clone()));
     let config = watcher::Config::default().page_size(PAGE).timeout(RENEWAL);
     let mut events = watcher(api, config).default_backoff().boxed();
     let mut relist: Option<BTreeSet<String>> = None;
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => take::<K>(&cluster, event, &mut relist),
+            Err(error) if is_not_installed::<K>(&error) => {
+                tracing::debug!(kind = &*K::kind(&()), "the kind is not installed");
+                confirm();
+                cluster.change(|index| index.finish_relist::<K>(&BTreeSet::new(), cluster.now()));
+            }
             Err(error) => {
                 tracing::warn!(
                     kind = &*K::kind(&()),
@@ -52,6 +59,17 @@ where
             }
         }
     }
+}
+
+/// Reports whether the API server does not know this kind of ours. A cluster without our kinds works as with Karpenter, and a kind that is
+/// installed later is found by the next attempt.
+fn is_not_installed<K: Indexed>(error: &watcher::Error) -> bool {
+    let status = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status,
+        _ => return false,
+    };
+    status.code == 404 && K::group(&()) == OWN_GROUP
 }
 
 fn take<K: Indexed>(cluster: &Cluster, event: watcher::Event<Guarded<K>>, relist: &mut Option<BTreeSet<String>>) {

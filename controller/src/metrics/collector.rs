@@ -9,6 +9,7 @@ mod conditions;
 mod costs;
 mod labels;
 mod pods;
+mod spend_policies;
 mod types;
 
 use std::collections::BTreeMap;
@@ -103,6 +104,7 @@ impl ClusterMetrics {
             samples.extend(pools(index, detail));
             samples.extend(conditions::samples(source, now));
             samples.extend(costs::samples(index, &machines));
+            samples.extend(spend_policies::samples(index));
             if let Some(label) = &self.cost_label {
                 samples.extend(costs::by_label(index, &machines, label));
             }

@@ -22,7 +22,7 @@ use api::objects::{
     VolumeAttachment,
 };
 use api::usage::Usage;
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, Requirement};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, Requirement, SpendPolicy};
 use jiff::Timestamp;
 
 pub use permissions::Permissions;
@@ -75,6 +75,8 @@ pub struct Index {
     pub overlays: Table<NodeOverlay>,
     /// CapacityBuffers by `namespace/name`; empty while their gate is closed, as all kinds that they refer to.
     pub buffers: Table<CapacityBuffer>,
+    /// SpendPolicies by name; empty while their definition is not installed.
+    pub spend_policies: Table<SpendPolicy>,
     /// PodTemplates by `namespace/name`.
     pub pod_templates: Table<PodTemplate>,
     /// Deployments by `namespace/name`.
@@ -203,6 +205,7 @@ impl Index {
             ("runtimeclasses", self.runtime_classes.is_synced()),
             ("priorityclasses", self.priority_classes.is_synced()),
             ("nodeoverlays", self.overlays.is_synced()),
+            ("spendpolicies", self.spend_policies.is_synced()),
             ("capacitybuffers", self.buffers.is_synced()),
             ("podtemplates", self.pod_templates.is_synced()),
             ("deployments", self.deployments.is_synced()),

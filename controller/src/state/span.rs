@@ -16,6 +16,7 @@ pub fn object(kind: &str, name: &str) -> Span {
         "NodePool" => info_span!("object", nodepool = name),
         "EC2NodeClass" => info_span!("object", nodeclass = name),
         "NodeOverlay" => info_span!("object", nodeoverlay = name),
+        "SpendPolicy" => info_span!("object", spendpolicy = name),
         "CapacityBuffer" => info_span!("object", capacitybuffer = name),
         "Pod" => info_span!("object", pod = name),
         kind => info_span!("object", kind, name),

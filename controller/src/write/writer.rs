@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use api::decisions::Decision;
 use api::objects::{Node, NodeReport, Pod};
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, label};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, SpendPolicy, label};
 use cloud::Cloud;
 use cloud::batcher::TerminateBatcher;
 use cloud::nodeclass::ProfileStep;
@@ -94,6 +94,8 @@ pub enum Target {
         /// Name.
         name: String,
     },
+    /// A SpendPolicy by name.
+    SpendPolicy(String),
     /// A NodeUsage by name.
     Usage(String),
 }
@@ -107,6 +109,7 @@ impl Target {
             Self::Node(name) => span::object("Node", name),
             Self::Overlay(name) => span::object("NodeOverlay", name),
             Self::Buffer { namespace, name } => span::object("CapacityBuffer", &format!("{namespace}/{name}")),
+            Self::SpendPolicy(name) => span::object("SpendPolicy", name),
             Self::Usage(name) => span::object("NodeUsage", name),
         }
     }
@@ -311,6 +314,7 @@ impl Writer {
             Target::Node(name) => self.patch_one(self.all::<Node>(), &name, &body, status).await,
             Target::Overlay(name) => self.patch_one(self.all::<NodeOverlay>(), &name, &body, status).await,
             Target::Buffer { namespace, name } => self.patch_one(self.buffers(&namespace), &name, &body, status).await,
+            Target::SpendPolicy(name) => self.patch_one(self.all::<SpendPolicy>(), &name, &body, status).await,
             Target::Usage(name) => self.patch_one(self.all::<NodeReport>(), &name, &body, status).await,
         }
     }
@@ -348,6 +352,7 @@ impl Writer {
             Target::Node(name) => self.delete_one(self.all::<Node>(), &name, uid).await,
             Target::Overlay(name) => self.delete_one(self.all::<NodeOverlay>(), &name, uid).await,
             Target::Buffer { namespace, name } => self.delete_one(self.buffers(&namespace), &name, uid).await,
+            Target::SpendPolicy(name) => self.delete_one(self.all::<SpendPolicy>(), &name, uid).await,
             Target::Usage(name) => self.delete_one(self.all::<NodeReport>(), &name, uid).await,
         }
     }

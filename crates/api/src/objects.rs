@@ -11,7 +11,7 @@ mod node;
 mod pdb;
 mod pod;
 mod report;
-mod selector;
+pub(crate) mod selector;
 mod storage;
 mod volume;
 mod workload;

@@ -8,5 +8,6 @@ pub mod nodepool;
 pub mod nodeusage;
 pub mod requirement;
 mod schema_rules;
+pub mod spendpolicy;
 pub mod status;
 pub mod taint;

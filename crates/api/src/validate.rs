@@ -1,9 +1,10 @@
-//! Runtime validation of NodePools, NodeOverlays and CapacityBuffers beyond the checks of the API server. The problems become
+//! Runtime validation of NodePools, NodeOverlays, CapacityBuffers and SpendPolicies beyond the checks of the API server. The problems become
 //! messages of conditions.
 
 mod buffer;
 pub mod ineffective;
 mod overlay;
+mod spend_policy;
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -11,6 +12,7 @@ use std::fmt;
 
 pub use buffer::capacity_buffer;
 pub use overlay::node_overlay;
+pub use spend_policy::spend_policy;
 
 use crate::names::label::{CAPACITY_TYPE, NODEPOOL};
 use crate::names::{annotation, label};

@@ -22,7 +22,8 @@ pub use pod::{
     Daemon, Effect, HostPort, NodePreference, Pod, PodShape, Taint, Toleration, TolerationOperator, VolumeNeed,
 };
 pub use pool::{
-    Budgets, ConsolidationPolicy, Disruption, LaunchPause, MinimumSavings, Packing, Pool, ReplacementState, Utilization,
+    Budgets, ConsolidationPolicy, Disruption, LaunchPause, MinimumSavings, Packing, Pool, ReplacementState, SpendLimit,
+    Utilization,
 };
 pub use premium::PreferencePremium;
 pub use requirements::{Operator, Requirement, Requirements, ValueSet};
@@ -56,8 +57,8 @@ pub struct Snapshot {
     pub catalogues: Vec<Arc<Catalogue>>,
     /// All nodes, and all claims without a node.
     pub nodes: Vec<Arc<Node>>,
-    /// Hourly cost of the nodes of all NodePools, counted as in [`Pool::cost`].
-    pub cost: MicroDollars,
+    /// Limits of the cost of several NodePools together.
+    pub spend_limits: Vec<SpendLimit>,
     /// Distinct scheduling shapes; pods refer to theirs by position.
     pub shapes: Vec<Arc<PodShape>>,
     /// Pods that need a place: pending pods, and those of leaving nodes.
@@ -94,9 +95,21 @@ pub struct Policy {
     pub least_spot_types: usize,
     /// True if a spot node may be replaced by a cheaper spot node (feature gate `SpotToSpotConsolidation`).
     pub spot_to_spot: bool,
-    /// Maximum hourly cost of the nodes of all NodePools together; `None` means no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cost_limit: Option<MicroDollars>,
+}
+
+impl Snapshot {
+    /// Reports whether the cost of the NodePool's nodes is limited, by its own limit or together with other NodePools.
+    #[must_use]
+    pub fn limits_cost_of(&self, pool: &Pool) -> bool {
+        pool.cost_limit.is_some() || self.spend_limits.iter().any(|limit| limit.pools.contains(&pool.name))
+    }
+
+    /// Adds the hourly cost of a node of this NodePool to the NodePool's cost and to all limited costs.
+    pub fn add_cost(&mut self, pool: &str, cost: MicroDollars) {
+        let own = self.pools.iter_mut().filter(|it| it.name == pool).map(|it| &mut it.cost);
+        let limited = self.spend_limits.iter_mut().filter(|it| it.pools.contains(pool)).map(|it| &mut it.cost);
+        own.chain(limited).for_each(|sum| sum.0 += cost.0);
+    }
 }
 
 impl Policy {
@@ -142,7 +155,6 @@ impl Default for Policy {
             min_values: MinValuesPolicy::Strict,
             least_spot_types: 15,
             spot_to_spot: false,
-            cost_limit: None,
         }
     }
 }

@@ -45,7 +45,7 @@ pub fn without_nodes(snapshot: &Snapshot) -> Snapshot {
         (pool.usage, pool.running, pool.paused_until) = (Resources::default(), 0, None);
         pool.cost = MicroDollars::default();
     }
-    empty.cost = MicroDollars::default();
+    empty.spend_limits.iter_mut().for_each(|limit| limit.cost = MicroDollars::default());
     let shapes = empty.shapes.iter().enumerate();
     let mut positions: BTreeMap<*const PodShape, usize> =
         shapes.map(|(position, shape)| (Arc::as_ptr(shape), position)).collect();

@@ -40,7 +40,7 @@ impl PlanCache {
             pools,
             catalogues,
             nodes,
-            cost,
+            spend_limits,
             shapes,
             pods,
             single_claims,
@@ -59,7 +59,7 @@ impl PlanCache {
             && *namespaces == snapshot.namespaces
             && *resting == snapshot.resting
             && *catalogues == snapshot.catalogues
-            && *cost == snapshot.cost
+            && *spend_limits == snapshot.spend_limits
     }
 
     /// Returns the time from which the entry is invalid in any case.

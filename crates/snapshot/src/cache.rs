@@ -73,13 +73,14 @@ impl SnapshotCache {
         let single_claims = selection.single_claims();
         let (mut shapes, mut pods, ignored) = selection.finish();
         pauses::pause_launches(&input.delays, &mut shapes, &mut pods);
-        let pools = pools::translate(input, &catalogues, &self.kept, &mut problems);
+        let mut pools = pools::translate(input, &catalogues, &self.kept, &mut problems);
+        let spending = pools::spend::evaluate(input, &mut pools, &self.kept, &mut problems);
         let snapshot = Snapshot {
             now: millis(input.now),
             seed: input.seed,
             policy: policy(input),
-            cost: pools::cost_of_all(&pools, &self.kept),
             pools,
+            spend_limits: spending.limits,
             catalogues: catalogues.list(),
             nodes: self.kept.iter().map(|kept| Arc::clone(&kept.node)).collect(),
             shapes,
@@ -91,7 +92,8 @@ impl SnapshotCache {
         };
         let Evaluation { verdicts, overlaid, .. } = self.overlays.evaluation.clone();
         let never_evicted = self.kept.iter().flat_map(CachedNode::never_evicted).collect();
-        SnapshotResult { snapshot, ignored, problems, never_evicted, overlays: verdicts, overlaid, buffers }
+        let spending = spending.states;
+        SnapshotResult { snapshot, ignored, problems, never_evicted, overlays: verdicts, overlaid, buffers, spending }
     }
 
     /// Returns the catalogues without the reserved capacity of in-flight NodeClaims, and with the changes of overlays and
@@ -220,7 +222,6 @@ fn policy(input: &Input<'_>) -> Policy {
         min_values: settings.min_values,
         least_spot_types: settings.least_spot_types,
         spot_to_spot: settings.spot_to_spot,
-        cost_limit: settings.cost_limit,
     }
 }
 

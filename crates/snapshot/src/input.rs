@@ -10,7 +10,7 @@ use api::objects::{
     CSINode, DaemonSet, Deployment, LimitRange, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim,
     Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
 };
-use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
+use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool, SpendPolicy};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::{Catalogue, MicroDollars, MinValuesPolicy, Policy, PreferencePolicy, PreferencePremium};
@@ -58,6 +58,8 @@ pub struct Input<'a> {
     pub overlays: Vec<&'a Arc<NodeOverlay>>,
     /// All CapacityBuffers; empty if the feature gate is disabled.
     pub buffers: Vec<&'a Arc<CapacityBuffer>>,
+    /// All SpendPolicies.
+    pub spend_policies: Vec<&'a Arc<SpendPolicy>>,
     /// PodTemplates that buffers reference.
     pub pod_templates: Vec<&'a Arc<PodTemplate>>,
     /// All LimitRanges.
@@ -132,7 +134,7 @@ impl Default for Settings {
             node_repair: false,
             resize: true,
             surge: true,
-            cost_limit: policy.cost_limit,
+            cost_limit: None,
             static_pools: true,
         }
     }
@@ -159,6 +161,7 @@ impl Input<'_> {
             namespaces: Vec::new(),
             overlays: Vec::new(),
             buffers: Vec::new(),
+            spend_policies: Vec::new(),
             pod_templates: Vec::new(),
             limit_ranges: Vec::new(),
             runtime_classes: Vec::new(),

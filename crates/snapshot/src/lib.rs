@@ -30,6 +30,7 @@ pub use nodes::{instance_capacity, node_usage, sizing, unhealthy};
 pub use overlays::{Overlaid, OverlayError, OverlayVerdict};
 pub use pods::admission::{Admission, AdmissionError, Bound, BoundViolation, MissingClass, Violated};
 pub use pods::ignored::{Ignored, IgnoredReason, VolumeError};
+pub use pools::spend::SpendState;
 pub use pools::{launchable_types, packing_rules};
 pub use problem::{Problem, Subject, UsageError, ineffective_in_class, ineffective_in_overlay, ineffective_in_pool};
 
@@ -51,6 +52,8 @@ pub struct SnapshotResult {
     pub overlaid: BTreeMap<String, Overlaid>,
     /// Result of each CapacityBuffer, by name, without those of other provisioning strategies.
     pub buffers: Vec<BufferState>,
+    /// State of each SpendPolicy.
+    pub spending: Vec<SpendState>,
 }
 
 /// A pod that can never be evicted.

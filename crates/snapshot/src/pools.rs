@@ -2,6 +2,7 @@
 
 mod budgets;
 mod replacements;
+pub(crate) mod spend;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -130,14 +131,6 @@ fn cost_limit(pool: &NodePool, name: &str, problems: &mut Vec<Problem>) -> Optio
 /// Returns what a node costs per hour until it is gone; nothing for a node that no controller launched.
 fn hourly_cost(kept: &CachedNode, node_fee: MicroDollars) -> i64 {
     if kept.is_managed() { kept.cost.0 + node_fee.0 } else { 0 }
-}
-
-/// Returns the hourly cost of the nodes of all NodePools, also of those that launch nothing now.
-pub(crate) fn cost_of_all(pools: &[Pool], nodes: &[CachedNode]) -> MicroDollars {
-    let known: BTreeSet<&str> = pools.iter().map(|pool| pool.name.as_str()).collect();
-    let is_of_others = |kept: &&CachedNode| !kept.node.pool.as_deref().is_some_and(|pool| known.contains(pool));
-    let others = nodes.iter().filter(is_of_others).map(|kept| hourly_cost(kept, MicroDollars(0)));
-    MicroDollars(pools.iter().map(|pool| pool.cost.0).chain(others).sum())
 }
 
 fn preference_premium(pool: &NodePool, name: &str, problems: &mut Vec<Problem>) -> Option<PreferencePremium> {

@@ -162,6 +162,14 @@ pub enum Problem {
         /// Error of the annotation or limit.
         error: api::price::InvalidPrice,
     },
+    /// A SpendPolicy is invalid, and its NodePools launch nothing.
+    #[error("SpendPolicy {policy}: permits no launch until it is corrected: {fault}")]
+    SpendPolicy {
+        /// Name of the SpendPolicy.
+        policy: String,
+        /// Problem of the policy.
+        fault: api::spendpolicy::SpendFault,
+    },
     /// A premium for preferences is invalid, and that of the settings applies.
     #[error("NodePool {pool}: annotation kerf.sh/preference-premium is ignored: {error}")]
     PreferencePremium {
@@ -324,6 +332,7 @@ impl Problem {
             Self::Quantity { kind, name, .. } | Self::Ineffective { kind, name, .. } => (*kind, name),
             Self::Daemon { name, .. } => ("DaemonSet", name),
             Self::Claim { claim, .. } => ("NodeClaim", claim),
+            Self::SpendPolicy { policy, .. } => ("SpendPolicy", policy),
             Self::SelectsNothing { budget, .. } => (BUDGET, budget),
             Self::NodeDoNotDisrupt { node, .. } | Self::Unclaimed { node, .. } | Self::UndeclaredTaint { node, .. } => {
                 ("Node", node)
@@ -364,9 +373,11 @@ impl Problem {
             | Self::CostLimit { .. }
             | Self::PreferencePremium { .. }
             | Self::PerformanceFactors { .. } => reason::INVALID_ANNOTATION,
-            Self::Quantity { .. } | Self::BoundPod { .. } | Self::Daemon { .. } | Self::Claim { .. } => {
-                reason::INVALID_FIELD
-            }
+            Self::Quantity { .. }
+            | Self::BoundPod { .. }
+            | Self::Daemon { .. }
+            | Self::Claim { .. }
+            | Self::SpendPolicy { .. } => reason::INVALID_FIELD,
         }
     }
 

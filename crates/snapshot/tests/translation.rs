@@ -27,6 +27,8 @@ mod overlays;
 mod packing;
 #[path = "translation/shapes.rs"]
 mod shapes;
+#[path = "translation/spending.rs"]
+mod spending;
 #[path = "translation/surge.rs"]
 mod surge;
 #[path = "translation/volumes.rs"]

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use planner::{
     Budgets, ConsolidationPolicy, Disruption, Drifted, InstanceType, Leaving, MicroDollars, Millis, MinimumSavings,
-    Node, Packing, Pool, Pressure, ReplacementState, Resources, Size, Stage, Unhealthy, Usage, Utilization, label,
+    Node, Packing, Pool, Pressure, ReplacementState, Resources, Size, SpendLimit, Stage, Unhealthy, Usage, Utilization,
+    label,
 };
 
 use super::NOW;
@@ -67,6 +68,16 @@ pub fn pool(statement: &Statement, catalogue: usize) -> Result<Pool, String> {
             .map(|it| Millis(NOW + it)),
         node_fee: statement.word("node-fee").map(values::dollars).transpose()?.unwrap_or_default(),
         preference_premium: statement.word("preference-premium").map(values::premium).transpose()?,
+    })
+}
+
+/// Returns a limit of the cost of NodePools together, without their cost.
+pub fn spend_limit(statement: &Statement) -> Result<SpendLimit, String> {
+    Ok(SpendLimit {
+        name: SpendLimit::of_policy(&statement.name),
+        limit: values::dollars(statement.word("max-cost").ok_or("a spend-policy wants max-cost DOLLARS")?)?,
+        cost: MicroDollars::default(),
+        pools: statement.get("pools").ok_or("a spend-policy wants pools POOL")?.iter().cloned().collect(),
     })
 }
 

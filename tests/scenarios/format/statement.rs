@@ -114,6 +114,7 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
         .concat(),
         "daemon" | "buffer" => POD[..POD.len() - 1].to_vec(),
         "namespace" => vec!["labels"],
+        "spend-policy" => vec!["max-cost", "pools"],
         "catalogue" => Vec::new(),
         _ => return None,
     })

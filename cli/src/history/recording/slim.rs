@@ -5,7 +5,7 @@ use api::objects::{
     CSINode, DaemonSet, Deployment, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
     PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
 };
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, annotation};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, SpendPolicy, annotation};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -37,6 +37,7 @@ pub(in crate::history) fn slim(object: &Value) -> Result<Option<Value>, serde_js
         "NodeOverlay" => typed::<NodeOverlay>(object),
         "NodeClaim" => typed::<NodeClaim>(object),
         "CapacityBuffer" => typed::<CapacityBuffer>(object),
+        "SpendPolicy" => typed::<SpendPolicy>(object).map(without_status),
         "Node" => typed::<Node>(object),
         "Pod" => typed::<Pod>(object),
         "PodTemplate" => typed::<PodTemplate>(object),
@@ -71,6 +72,12 @@ pub(in crate::history) fn slim(object: &Value) -> Result<Option<Value>, serde_js
 
 fn typed<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, serde_json::Error> {
     serde_json::to_value(T::deserialize(object)?)
+}
+
+/// Removes the status, which has another cost every minute.
+fn without_status(mut object: Value) -> Value {
+    object.as_object_mut().map(|fields| fields.remove("status"));
+    object
 }
 
 /// Removes versions, foreign annotations, heartbeats and messages, at any depth.

@@ -73,7 +73,7 @@ fn limits(index: &Index, machines: &[&NodeSample<'_>]) -> Vec<Sample> {
     samples
 }
 
-fn dollars(micro: i64) -> f64 {
+pub(super) fn dollars(micro: i64) -> f64 {
     micro as f64 / 1e6
 }
 

@@ -10,7 +10,7 @@ use super::buckets::{DURATIONS, STEPS};
 use super::labels::{
     ByCapacityTypeZone, ByInstanceType, ByInstanceTypeCapacityTypeZone, ByLabelValue, ByNameNamespace,
     ByNamespaceWorkload, ByNodePool, ByNodePoolInstanceTypeCapacityType, ByNodePoolPhaseScheduledReady,
-    ByNodePoolResourceType, ByResourceType, ByResourceTypeNodePool,
+    ByNodePoolResourceType, ByResourceType, ByResourceTypeNodePool, BySpendPolicy, BySpendPolicyLimit,
 };
 
 metrics! {
@@ -66,6 +66,26 @@ metrics! {
     COST_ERRORS: Counter<ByNodePool> = (
         "karpenter_nodepools_cost_tracker_errors_total",
         "Nodes whose price was unknown, by pool; each counts once until its price is known"
+    );
+    SPEND_COST: Gauge<BySpendPolicy> = (
+        "kerf_spendpolicy_cost_dollars_per_hour",
+        "Cost of the nodes of a SpendPolicy, from its status"
+    );
+    SPEND_LIMIT: Gauge<BySpendPolicyLimit> = (
+        "kerf_spendpolicy_limit_dollars_per_hour",
+        "Limit of a SpendPolicy that applies now: max or soft"
+    );
+    SPEND_MONTH: Gauge<BySpendPolicy> = (
+        "kerf_spendpolicy_month_cost_dollars",
+        "Cost of the nodes of a SpendPolicy in this calendar month"
+    );
+    SPEND_FORECAST: Gauge<BySpendPolicy> = (
+        "kerf_spendpolicy_month_forecast_dollars",
+        "Cost of the nodes of a SpendPolicy at the end of this month, if they go on to cost as much"
+    );
+    SPEND_BUDGET: Gauge<BySpendPolicy> = (
+        "kerf_spendpolicy_month_budget_dollars",
+        "Budget of a SpendPolicy for a calendar month"
     );
     NODES: Gauge<ByNodePoolInstanceTypeCapacityType> = (
         "kerf_nodes_count",

@@ -49,6 +49,8 @@ labels! {
     ByReasonOutcome { reason, outcome }
     ByResourceType { resource_type }
     ByResourceTypeNodePool { resource_type, nodepool }
+    BySpendPolicy { spendpolicy }
+    BySpendPolicyLimit { spendpolicy, limit }
     ByStage { stage }
     ByState { state }
     ByStepOutcome { step, outcome }

@@ -1,12 +1,12 @@
 //! Kinds that pods refer to or that only plans depend on: volumes and their classes, namespaces, the objects of admission,
-//! NodeOverlays, CapacityBuffers and the sources of buffers.
+//! NodeOverlays, SpendPolicies, CapacityBuffers and the sources of buffers.
 
 use api::annotation;
 use api::objects::{
     CSINode, Deployment, LimitRange, Namespace, NodeReport, PersistentVolume, PersistentVolumeClaim, PodTemplate,
     PodTemplateSpec, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
 };
-use api::{CapacityBuffer, NodeOverlay};
+use api::{CapacityBuffer, NodeOverlay, SpendPolicy};
 use kube::Resource;
 use kube::api::ObjectMeta;
 
@@ -158,6 +158,18 @@ impl Indexed for NodeOverlay {
             vec![PlanTrigger::New(format!("nodeoverlay/{name}"))]
         };
         Triggers { work: vec![WorkItem::Overlay(name)], plan }
+    }
+}
+
+impl Indexed for SpendPolicy {
+    table!(spend_policies);
+
+    /// Triggers a plan for pending pods, which a new limit may permit. The status triggers none: each update of the cost would.
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
+        let name = after.or(before).map(key_of).unwrap_or_default();
+        let said = |policy: Option<&Self>| policy.map(|policy| (policy.spec.clone(), leaves(&policy.metadata)));
+        let triggers = if said(before) == said(after) { Triggers::default() } else { plan_for_waiting(index) };
+        Triggers { work: vec![WorkItem::SpendPolicy(name)], ..triggers }
     }
 }
 

@@ -1,13 +1,14 @@
-//! Results of the last plan for NodeOverlays and CapacityBuffers, until their status has them.
+//! Results of the last plan for NodeOverlays, CapacityBuffers and SpendPolicies, until their status has them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 use planner::Plan;
-use snapshot::{BufferState, OverlayError, Provisioning, SnapshotResult, provisioning};
+use snapshot::{BufferState, OverlayError, Provisioning, SnapshotResult, SpendState, provisioning};
 
 use crate::reconcile::work::WorkItem;
-use crate::state::index::Index;
+use crate::state::index::{Index, Indexed, Table};
 
 /// Result for one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,12 +32,15 @@ pub struct BufferResult {
 pub type OverlayResultAtGeneration = AtGeneration<Option<OverlayError>>;
 /// Result for a CapacityBuffer, with its generation.
 pub type BufferResultAtGeneration = AtGeneration<BufferResult>;
+/// State of a SpendPolicy, with its generation.
+pub type SpendStateAtGeneration = AtGeneration<SpendState>;
 
 /// Results of one pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanResults {
     overlays: BTreeMap<String, OverlayResultAtGeneration>,
     buffers: BTreeMap<String, BufferResultAtGeneration>,
+    spend_policies: BTreeMap<String, SpendStateAtGeneration>,
 }
 
 /// Generations that a pass is about to evaluate, by the keys of the objects.
@@ -44,27 +48,28 @@ pub struct PlanResults {
 pub struct Generations {
     overlays: BTreeMap<String, i64>,
     buffers: BTreeMap<String, i64>,
+    spend_policies: BTreeMap<String, i64>,
 }
 
 impl Generations {
     /// Reads the generations of the index, under the same lock as the snapshot.
     #[must_use]
     pub fn from_index(index: &Index) -> Self {
-        let overlays = index.overlays.keys().zip(index.overlays.values());
-        let buffers = index.buffers.keys().zip(index.buffers.values());
         Self {
-            overlays: overlays
-                .map(|(key, overlay)| (key.clone(), overlay.metadata.generation.unwrap_or_default()))
-                .collect(),
-            buffers: buffers
-                .map(|(key, buffer)| (key.clone(), buffer.metadata.generation.unwrap_or_default()))
-                .collect(),
+            overlays: generations(&index.overlays),
+            buffers: generations(&index.buffers),
+            spend_policies: generations(&index.spend_policies),
         }
     }
 }
 
+fn generations<K: Indexed>(table: &Table<K>) -> BTreeMap<String, i64> {
+    let generation = |object: &Arc<K>| object.meta().generation.unwrap_or_default();
+    table.keys().zip(table.values()).map(|(key, object)| (key.clone(), generation(object))).collect()
+}
+
 impl PlanResults {
-    /// Returns the results of a plan of this snapshot for NodeOverlays and CapacityBuffers.
+    /// Returns the results of a plan of this snapshot.
     #[must_use]
     pub fn new(generations: &Generations, built: &SnapshotResult, plan: &Plan) -> Self {
         let overlay = |found: &snapshot::OverlayVerdict| {
@@ -76,7 +81,12 @@ impl PlanResults {
             let verdict = BufferResult { state: state.clone(), provisioning };
             Some((state.buffer.clone(), AtGeneration { generation, verdict }))
         };
+        let spend_policy = |state: &SpendState| {
+            let generation = *generations.spend_policies.get(&state.policy)?;
+            Some((state.policy.clone(), AtGeneration { generation, verdict: state.clone() }))
+        };
         Self {
+            spend_policies: built.spending.iter().filter_map(spend_policy).collect(),
             overlays: built.overlays.iter().filter_map(overlay).collect(),
             buffers: built.buffers.iter().zip(provisioning(built, plan)).filter_map(buffer).collect(),
         }
@@ -93,8 +103,10 @@ impl PlanResultStore {
         let mut held = self.held();
         let overlays = found.overlays.iter().filter(|(key, it)| held.overlays.get(*key) != Some(*it));
         let buffers = found.buffers.iter().filter(|(key, it)| held.buffers.get(*key) != Some(*it));
+        let policies = found.spend_policies.iter().filter(|(key, it)| held.spend_policies.get(*key) != Some(*it));
+        let policies = policies.map(|(key, _)| WorkItem::SpendPolicy(key.clone()));
         let work = overlays.map(|(key, _)| WorkItem::Overlay(key.clone()));
-        let work = work.chain(buffers.map(|(key, _)| WorkItem::Buffer(key.clone()))).collect();
+        let work = work.chain(buffers.map(|(key, _)| WorkItem::Buffer(key.clone()))).chain(policies).collect();
         *held = found;
         work
     }
@@ -109,6 +121,12 @@ impl PlanResultStore {
     #[must_use]
     pub fn buffer(&self, key: &str) -> Option<BufferResultAtGeneration> {
         self.held().buffers.get(key).cloned()
+    }
+
+    /// Returns the state of a SpendPolicy.
+    #[must_use]
+    pub fn spend_policy(&self, name: &str) -> Option<SpendStateAtGeneration> {
+        self.held().spend_policies.get(name).cloned()
     }
 
     fn held(&self) -> MutexGuard<'_, PlanResults> {

@@ -49,6 +49,11 @@ pub const READY_FOR_PROVISIONING: &str = "ReadyForProvisioning";
 /// CapacityBuffer: True if the capacity exists.
 pub const PROVISIONING: &str = "Provisioning";
 
+/// SpendPolicy: the cost is within the limits per hour.
+pub const WITHIN_LIMITS: &str = "WithinLimits";
+/// SpendPolicy: the budget of the month is not spent, and the forecast is within it.
+pub const WITHIN_BUDGET: &str = "WithinBudget";
+
 /// Node: the pod network is not available. Set by cloud controllers and network plugins.
 pub const NETWORK_UNAVAILABLE: &str = "NetworkUnavailable";
 /// Node: the kernel works. This name and the four below are those of the EKS node monitoring agent.

@@ -113,6 +113,19 @@ pub const RUNTIME_VALIDATION: &str = "RuntimeValidation";
 /// NodeOverlay: another one of the same weight sets a different value for the same instance types.
 pub const CONFLICT: &str = "Conflict";
 
+/// SpendPolicy: all fields are valid.
+pub const VALID: &str = "Valid";
+/// SpendPolicy: the cost is within limits and budget.
+pub const COST_WITHIN: &str = "CostWithin";
+/// SpendPolicy: the cost is above the soft limit.
+pub const ABOVE_SOFT_LIMIT: &str = "AboveSoftLimit";
+/// SpendPolicy: the cost is above the limit, because prices rose or the limit fell.
+pub const ABOVE_LIMIT: &str = "AboveLimit";
+/// SpendPolicy: the forecast of the month is above the budget.
+pub const FORECAST_ABOVE_BUDGET: &str = "ForecastAboveBudget";
+/// SpendPolicy: the budget of the month is spent.
+pub const BUDGET_SPENT: &str = "BudgetSpent";
+
 /// CapacityBuffer: template and number of pods are known.
 pub const RESOLVED: &str = "Resolved";
 /// CapacityBuffer: the workload of `scalableRef` does not exist.

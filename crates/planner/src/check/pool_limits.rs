@@ -2,23 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{CapacityType, Launch, MicroDollars, Offering, Plan, Pool, Purpose, Resources, Snapshot};
+use crate::{CapacityType, Launch, MicroDollars, Offering, Plan, Pool, Purpose, Resources, Snapshot, SpendLimit};
 
 use super::in_flight_node::InFlightNode;
 use super::{Findings, InFlightNodes};
 
 pub(super) fn check(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlightNodes<'_>, findings: &mut Findings) {
     reservations(snapshot, plan, in_flight_nodes, findings);
-    let mut added_to_all = 0;
+    let mut added = BTreeMap::new();
     for pool in &snapshot.pools {
         let subject = format!("pool {}", pool.name);
         limits(snapshot, plan, pool, &subject, findings);
-        let added = added_cost(plan, pool, in_flight_nodes);
-        cost(pool.cost_limit, pool.cost.0, added, &subject, findings);
-        added_to_all += added;
+        let by_launches = added_cost(plan, pool, in_flight_nodes);
+        cost(pool.cost_limit, pool.cost, by_launches, &subject, findings);
+        added.insert(pool.name.as_str(), by_launches);
         replicas(plan, pool, &subject, findings);
     }
-    cost(snapshot.policy.cost_limit, snapshot.cost.0, added_to_all, "all pools", findings);
+    for SpendLimit { name, limit, cost: spent, pools } in &snapshot.spend_limits {
+        let by_launches = pools.iter().filter_map(|pool| added.get(pool.as_str())).sum();
+        cost(Some(*limit), *spent, by_launches, name, findings);
+    }
 }
 
 /// Returns the cost that the launches in a NodePool add if EC2 selects the most expensive offering of each.
@@ -32,9 +35,9 @@ fn added_cost(plan: &Plan, pool: &Pool, in_flight_nodes: &InFlightNodes<'_>) -> 
 }
 
 /// Checks that the cost with all launches is within its limit, unless no launch adds to it.
-fn cost(limit: Option<MicroDollars>, spent: i64, added: i64, subject: &str, findings: &mut Findings) {
+fn cost(limit: Option<MicroDollars>, spent: MicroDollars, added: i64, subject: &str, findings: &mut Findings) {
     let Some(MicroDollars(limit)) = limit else { return };
-    let may_cost = spent + added;
+    let may_cost = spent.0 + added;
     let within = added == 0 || may_cost <= limit;
     findings.expect(within, subject, || format!("may cost {may_cost} of {limit} micro-dollars per hour"));
 }

@@ -153,6 +153,7 @@ fn name(launch: usize) -> String {
 
 fn on_its_way(snapshot: &mut Snapshot, position: usize, launch: &Launch) -> Option<Node> {
     let cost = highest_cost(snapshot, launch);
+    snapshot.add_cost(&launch.pool, cost);
     let pool = snapshot.pools.iter_mut().find(|pool| pool.name == launch.pool)?;
     let types = &snapshot.catalogues.get(pool.catalogue)?.types;
     let kind = types.iter().find(|kind| Some(&kind.name) == launch.instance_types.first())?;
@@ -164,8 +165,6 @@ fn on_its_way(snapshot: &mut Snapshot, position: usize, launch: &Launch) -> Opti
     }
     pool.usage.add(&kind.capacity);
     pool.usage.add(&crate::Resources::from_iter([(crate::Resources::NODES, 1)]));
-    pool.cost.0 += cost.0;
-    snapshot.cost.0 += cost.0;
     pool.running += 1;
     Some(Node {
         name: name(position),

@@ -1,6 +1,6 @@
 //! NodePools as the planner's input.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +48,37 @@ pub struct Pool {
     pub replacements: ReplacementState,
     /// Time until which missing nodes of a static NodePool are not launched, because earlier launches failed.
     pub paused_until: Option<Millis>,
+}
+
+/// Maximum hourly cost of NodePools together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SpendLimit {
+    /// Name of the limited cost in messages, such as `the cost of SpendPolicy research`.
+    pub name: String,
+    /// Maximum hourly cost.
+    pub limit: MicroDollars,
+    /// Hourly cost of the nodes, counted as in [`Pool::cost`].
+    pub cost: MicroDollars,
+    /// Names of the NodePools whose launches it limits.
+    pub pools: BTreeSet<String>,
+}
+
+impl SpendLimit {
+    /// Name of the limit of the setting `MAX_COST_PER_HOUR`.
+    pub const OF_ALL_NODES: &str = "the cost of all nodes (MAX_COST_PER_HOUR)";
+
+    /// Returns the name of the limit of a SpendPolicy.
+    #[must_use]
+    pub fn of_policy(policy: &str) -> String {
+        format!("the cost of SpendPolicy {policy}")
+    }
+
+    /// Returns the name of the limit of a SpendPolicy whose budget of the month is spent.
+    #[must_use]
+    pub fn of_month(policy: &str) -> String {
+        format!("the cost per month of SpendPolicy {policy}")
+    }
 }
 
 /// Permission to launch replacements in a NodePool, after the results of earlier ones.

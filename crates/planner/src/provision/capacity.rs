@@ -18,7 +18,7 @@ use super::Attempt;
 use super::demand::Demand;
 use super::demand::dimensions::{Load, fits};
 use super::demand::requirement_sets::{RequirementSetId, RequirementSets};
-use limits::{Footprint, Headroom, counts_cost, footprint, maximum};
+use limits::{Footprint, Headroom, footprint, maximum};
 use node_template::{NodeTemplates, TemplateId};
 use priced_type::{CapacityTypes, PricedType};
 use reservations::Reservations;
@@ -105,7 +105,7 @@ impl<'a> Capacity<'a> {
         let types = self.snapshot.catalogues.get(pool.catalogue).map_or(&[][..], |it| &it.types);
         let kind = types.iter().find(|kind| Some(&kind.name) == node.instance_type.as_ref());
         if let Some(kind) = kind {
-            let unchanged = counts_cost(self.snapshot, pool).then_some(MicroDollars(0));
+            let unchanged = self.snapshot.limits_cost_of(pool).then_some(MicroDollars(0));
             let held = footprint(pool, kind, unchanged);
             let nothing: Footprint = vec![0; held.len()].into();
             self.headroom.exchange(position, &held, &nothing);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use planner::{
     CapacityType, Catalogue, InstanceType, Launch, MicroDollars, Offer, Offering, Plan, Pod, PodShape, Policy, Pool,
-    Requirements, Snapshot, check, label, plan,
+    Requirements, Snapshot, SpendLimit, check, label, plan,
 };
 use proptest::prelude::{ProptestConfig, any, proptest};
 use proptest::{option, prop_assert};
@@ -13,16 +13,21 @@ use proptest::{option, prop_assert};
 use crate::applied;
 use crate::clusters::{Cluster, amounts, cluster};
 
-/// Sets the costs of the nodes, and the limits of the NodePools and of the cluster.
-fn limit(snapshot: &mut Snapshot, pools: &[Option<i64>], cluster: Option<i64>) {
+/// Sets the costs of the nodes, the limits of the NodePools, and the common limits of the first NodePools, by their number.
+fn limit(snapshot: &mut Snapshot, pools: &[Option<i64>], together: &[(usize, Option<i64>)]) {
     let cost = |node: &planner::Node| node.claim.as_ref().and(node.price).unwrap_or_default().0;
     for (pool, limit) in snapshot.pools.iter_mut().zip(pools) {
         let own = snapshot.nodes.iter().filter(|node| node.pool.as_ref() == Some(&pool.name));
         pool.cost = MicroDollars(own.map(|node| cost(node)).sum());
         pool.cost_limit = limit.map(MicroDollars);
     }
-    snapshot.cost = MicroDollars(snapshot.nodes.iter().map(|node| cost(node)).sum());
-    snapshot.policy.cost_limit = cluster.map(MicroDollars);
+    for (count, limit) in together {
+        let Some(limit) = limit.map(MicroDollars) else { continue };
+        let covered = || snapshot.pools.iter().take(*count);
+        let pools = covered().map(|pool| pool.name.clone()).collect();
+        let cost = MicroDollars(covered().map(|pool| pool.cost.0).sum());
+        snapshot.spend_limits.push(SpendLimit { name: format!("limit of {count}"), limit, cost, pools });
+    }
 }
 
 /// Returns the offerings from which EC2 selects one.
@@ -47,10 +52,11 @@ proptest! {
     fn plan_never_exceeds_a_limit_of_the_cost(
         Cluster(mut snapshot) in cluster(),
         pools in [option::weighted(0.6, 0i64..300), option::weighted(0.6, 0i64..300), option::weighted(0.6, 0i64..300)],
-        of_cluster in option::weighted(0.5, 0i64..500),
+        of_two in option::weighted(0.3, 0i64..400),
+        of_all in option::weighted(0.5, 0i64..500),
         twice in any::<bool>(),
     ) {
-        limit(&mut snapshot, &pools, of_cluster);
+        limit(&mut snapshot, &pools, &[(2, of_two), (usize::MAX, of_all)]);
         if twice {
             snapshot = applied::to(&snapshot, &plan(&snapshot));
         }
@@ -62,9 +68,11 @@ proptest! {
             let within = pool.cost_limit.is_none_or(|limit| added == 0 || pool.cost.0 + added <= limit.0);
             prop_assert!(within, "{}: {} + {added}, limit {:?}", pool.name, pool.cost.0, pool.cost_limit);
         }
-        let added = most_added(&snapshot, &plan, |_| true);
-        let within = snapshot.policy.cost_limit.is_none_or(|limit| added == 0 || snapshot.cost.0 + added <= limit.0);
-        prop_assert!(within, "{} + {added}, limit {:?}", snapshot.cost.0, snapshot.policy.cost_limit);
+        for together in &snapshot.spend_limits {
+            let added = most_added(&snapshot, &plan, |launch| together.pools.contains(&launch.pool));
+            let within = added == 0 || together.cost.0 + added <= together.limit.0;
+            prop_assert!(within, "{added} more for {together:?}");
+        }
     }
 
     /// A limit that leaves room for everything changes only the capacity types: a launch requests one of them. Only `minValues` may then
@@ -73,7 +81,7 @@ proptest! {
     fn high_limit_places_the_same_pods(Cluster(mut snapshot) in cluster()) {
         snapshot.pools.iter_mut().for_each(|pool| pool.requirements.retain(|it| it.min_values.is_none()));
         let mut limited = snapshot.clone();
-        limit(&mut limited, &[], Some(1 << 50));
+        limit(&mut limited, &[], &[(usize::MAX, Some(1 << 50))]);
         let unplaced = |snapshot: &Snapshot| super::unplaced(snapshot, &plan(snapshot));
         prop_assert!(unplaced(&limited).len() <= unplaced(&snapshot).len(), "{:?}", unplaced(&limited));
         for launch in plan(&limited).launches {
@@ -89,9 +97,10 @@ fn check_finds_a_launch_beyond_a_limit_of_the_cost() {
         ("pool default: may cost 10 of 5 micro-dollars per hour", |snapshot, _| {
             snapshot.pools[0].cost_limit = Some(MicroDollars(5));
         }),
-        ("all pools: may cost 11 of 10 micro-dollars per hour", |snapshot, _| {
-            snapshot.cost = MicroDollars(1);
-            snapshot.policy.cost_limit = Some(MicroDollars(10));
+        ("the cost of SpendPolicy night: may cost 11 of 10 micro-dollars per hour", |snapshot, _| {
+            let (limit, cost) = (MicroDollars(10), MicroDollars(1));
+            let pools = ["default".to_owned()].into();
+            snapshot.spend_limits = vec![SpendLimit { name: SpendLimit::of_policy("night"), limit, cost, pools }];
         }),
     ];
     super::assert_findings(rows, one_pod);

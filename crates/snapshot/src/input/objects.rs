@@ -7,7 +7,7 @@ use api::objects::{
     PersistentVolumeClaim, Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet,
     StorageClass,
 };
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, SpendPolicy};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -67,6 +67,7 @@ lists! {
     pools: NodePool, "NodePool";
     overlays: NodeOverlay, "NodeOverlay";
     claims: NodeClaim, "NodeClaim";
+    spend_policies: SpendPolicy, "SpendPolicy";
     buffers: CapacityBuffer, "CapacityBuffer";
     nodes: Node, "Node";
     usages: NodeReport, "NodeUsage";
@@ -107,6 +108,7 @@ impl Objects {
             namespaces: self.namespaces.iter().collect(),
             overlays: self.overlays.iter().collect(),
             buffers: self.buffers.iter().collect(),
+            spend_policies: self.spend_policies.iter().collect(),
             pod_templates: self.pod_templates.iter().collect(),
             deployments: self.deployments.iter().collect(),
             replica_sets: self.replica_sets.iter().collect(),

@@ -2,7 +2,7 @@
 
 use planner::{Leaving, MicroDollars, Millis, NodeVerdict, Resources, Stage, plan};
 use serde_json::{Value, json};
-use snapshot::{IgnoredReason, Problem};
+use snapshot::{IgnoredReason, Problem, Settings};
 
 use crate::objects::{Cluster, NOW, claim, machine, merged, owned_by, pending, pool, ready, running};
 
@@ -134,6 +134,7 @@ fn cost_counts_leaving_nodes_and_the_most_expensive_choice_of_a_claim() {
         nodes: vec![one.0, two.0],
         claims: vec![one.1, merged(two.1, leaving), open],
         pools: vec![pool],
+        settings: Settings { cost_limit: Some(MicroDollars(1)), ..Settings::default() },
         ..Cluster::default()
     };
     let built = cluster.build();
@@ -143,7 +144,7 @@ fn cost_counts_leaving_nodes_and_the_most_expensive_choice_of_a_claim() {
     let large = types.iter().find(|kind| kind.name == "m7i.2xlarge").unwrap();
     let highest = large.offerings.iter().filter(on_demand).map(|it| it.charged().0).max().unwrap();
     let expected = MicroDollars(2 * price + highest + 3 * 10_000);
-    assert_eq!((built.snapshot.pools[0].cost, built.snapshot.cost), (expected, expected));
+    assert_eq!((built.snapshot.pools[0].cost, built.snapshot.spend_limits[0].cost), (expected, expected));
 }
 
 #[test]

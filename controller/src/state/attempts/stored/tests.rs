@@ -5,7 +5,7 @@ use api::objects::{
     PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
     VolumeAttachment,
 };
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, annotation};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, SpendPolicy, annotation};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -105,6 +105,7 @@ fn index(change: &Value, text: Option<&str>, is_complete: bool) -> Index {
         Index::do_without::<RuntimeClass>,
         Index::do_without::<PriorityClass>,
         Index::do_without::<NodeOverlay>,
+        Index::do_without::<SpendPolicy>,
         Index::do_without::<CapacityBuffer>,
         Index::do_without::<PodTemplate>,
         Index::do_without::<Deployment>,

@@ -123,7 +123,7 @@ impl<'a> Offered<'a> {
     fn limited(&self) -> bool {
         let CheckedLaunch { snapshot, pool, .. } = self.launch;
         let limits = pool.limits.as_ref();
-        pool.cost_limit.or(snapshot.policy.cost_limit).is_some()
+        snapshot.limits_cost_of(pool)
             || limits.is_some_and(|limits| limits.iter().any(|(name, _)| name != Resources::NODES))
     }
 }

@@ -1,4 +1,4 @@
-//! Remaining limits of each NodePool for new nodes: resources, number of nodes, and cost. A limit of the cost of all nodes covers all
+//! Remaining limits of each NodePool for new nodes: resources, number of nodes, and cost. Further limits cover the cost of several
 //! NodePools together.
 //!
 //! A node releases its resources when it leaves. Its cost remains until it is gone, because EC2 bills it until then: otherwise a node
@@ -8,8 +8,6 @@ use crate::{InstanceType, Launch, MicroDollars, Offer, Pool, Requirements, Resou
 
 /// Name of the limit of a NodePool's cost, as in its annotation.
 const COST: &str = "kerf.sh/max-cost-per-hour";
-/// Name of the limit of the cluster's cost.
-const CLUSTER_COST: &str = "the cost of all nodes (MAX_COST_PER_HOUR)";
 /// Headroom without a limit, far from an overflow.
 const UNLIMITED: i64 = 1 << 60;
 
@@ -21,8 +19,7 @@ pub(in crate::provision) type Footprint = Box<[i64]>;
 #[derive(Clone)]
 pub(in crate::provision) struct Headroom {
     pools: Vec<PoolHeadroom>,
-    /// Cost that the limit of the cluster leaves.
-    cost: i64,
+    shared: Vec<SharedHeadroom>,
     least_types: usize,
     generation: u64,
 }
@@ -33,6 +30,15 @@ struct PoolHeadroom {
     left: Vec<i64>,
     /// Position of the cost.
     cost: Option<usize>,
+    /// Positions of the limits of the cost that it shares with other NodePools.
+    shared: Vec<usize>,
+}
+
+/// Cost that a limit of several NodePools leaves.
+#[derive(Clone)]
+struct SharedHeadroom {
+    name: String,
+    left: i64,
 }
 
 /// Highest cost of a launch with all of its types.
@@ -56,9 +62,10 @@ impl CostShare {
 
 impl Headroom {
     pub(in crate::provision) fn new<'a>(snapshot: &Snapshot, pools: impl Iterator<Item = &'a Pool>) -> Self {
-        let cost = snapshot.policy.cost_limit.map_or(UNLIMITED, |limit| limit.0 - snapshot.cost.0);
+        let limits = snapshot.spend_limits.iter();
+        let shared = limits.map(|it| SharedHeadroom { name: it.name.clone(), left: it.limit.0 - it.cost.0 }).collect();
         let pools = pools.map(|pool| PoolHeadroom::new(snapshot, pool)).collect();
-        Self { pools, cost, least_types: snapshot.policy.least_spot_types, generation: 0 }
+        Self { pools, shared, least_types: snapshot.policy.least_spot_types, generation: 0 }
     }
 
     /// Returns a number that changes with every possible change of [`Self::first_exceeded`].
@@ -76,8 +83,15 @@ impl Headroom {
         let bounds = &self.pools[pool];
         let more = |position: usize| wanted[position] - held.get(position).copied().unwrap_or(0);
         let own = (0..bounds.names.len()).find(|position| more(*position) > bounds.left[*position]);
-        let of_cluster = || bounds.cost.filter(|position| more(*position) > self.cost).map(|_| CLUSTER_COST);
-        own.map(|position| bounds.names[position].as_str()).or_else(of_cluster)
+        let together = || {
+            let added = more(bounds.cost?);
+            self.shared_limits(pool).find(|limit| added > limit.left).map(|limit| limit.name.as_str())
+        };
+        own.map(|position| bounds.names[position].as_str()).or_else(together)
+    }
+
+    fn shared_limits(&self, pool: usize) -> impl Iterator<Item = &SharedHeadroom> {
+        self.pools[pool].shared.iter().map(|position| &self.shared[*position])
     }
 
     /// Reports whether the limits allow `wanted` after the release of `held`.
@@ -91,14 +105,14 @@ impl Headroom {
         let bounds = &self.pools[pool];
         let position = bounds.cost?;
         let reserved = held.get(position).copied().unwrap_or(0);
-        let left = bounds.left[position].min(self.cost).max(0);
+        let left = self.shared_limits(pool).map(|limit| limit.left).fold(bounds.left[position], i64::min).max(0);
         let fair = reserved + left / i64::try_from(launches.max(1)).unwrap_or(i64::MAX);
         Some(CostShare { position, fair, modest: fair.min(2 * reserved), least_types: self.least_types })
     }
 
     /// Restores earlier headroom. Increases the generation, so that results cached in between become invalid.
     pub(in crate::provision) fn restore(&mut self, before: Self) {
-        (self.pools, self.cost) = (before.pools, before.cost);
+        (self.pools, self.shared) = (before.pools, before.shared);
         self.generation += 1;
     }
 
@@ -109,7 +123,7 @@ impl Headroom {
             let change = wanted[position] - held.get(position).copied().unwrap_or(0);
             *left -= change;
             if bounds.cost == Some(position) {
-                self.cost -= change;
+                bounds.shared.iter().for_each(|limit| self.shared[*limit].left -= change);
             }
             self.generation += u64::from(change != 0);
         }
@@ -121,18 +135,15 @@ impl PoolHeadroom {
         let limits = pool.limits.iter().flat_map(Resources::iter);
         let (mut names, mut left): (Vec<String>, Vec<i64>) =
             limits.map(|(name, limit)| (name.to_owned(), limit - pool.usage.get(name))).unzip();
-        let cost = counts_cost(snapshot, pool).then_some(names.len());
+        let cost = snapshot.limits_cost_of(pool).then_some(names.len());
         if cost.is_some() {
             names.push(COST.to_owned());
             left.push(pool.cost_limit.map_or(UNLIMITED, |limit| limit.0 - pool.cost.0));
         }
-        Self { names, left, cost }
+        let limits = snapshot.spend_limits.iter().enumerate();
+        let shared = limits.filter(|(_, it)| it.pools.contains(&pool.name)).map(|(position, _)| position).collect();
+        Self { names, left, cost, shared }
     }
-}
-
-/// Reports whether the cost of the NodePool's nodes is limited, by its own limit or by that of the cluster.
-pub(in crate::provision) fn counts_cost(snapshot: &Snapshot, pool: &Pool) -> bool {
-    pool.cost_limit.or(snapshot.policy.cost_limit).is_some()
 }
 
 /// Returns the amounts of a node of a type: its capacity, one node, and its cost if that is limited.

@@ -8,7 +8,6 @@ use crate::{
     label,
 };
 
-use super::limits::counts_cost;
 use crate::provision::demand::dimensions::{Amounts, Dimensions, Load, first_lacking, fits};
 use crate::provision::demand::requirement_sets::{Tolerance, first_untolerated};
 use crate::provision::demand::with_volumes;
@@ -101,7 +100,7 @@ impl<'a> PoolTemplate<'a> {
             candidates: Vec::new(),
             sold_by: BTreeSet::new(),
             reserves: false,
-            counts_cost: counts_cost(snapshot, pool),
+            counts_cost: snapshot.limits_cost_of(pool),
             well_known,
         };
         for offer in types.iter().map(Offer::new) {
