@@ -36,7 +36,6 @@ use crate::metrics::{self, counters};
 use crate::reconcile::disruption::Disruptor;
 use crate::reconcile::nodeclaim::{InstanceState, ReplacementResult};
 use crate::reconcile::nodepool::PoolMemory;
-use crate::reconcile::plan_status::{buffer, overlay, spend_policy};
 use crate::reconcile::queue::QueueAction;
 use crate::reconcile::work::WorkItem;
 use crate::state::attempts::PoolVersion;
@@ -135,9 +134,7 @@ impl Reconciler {
             WorkItem::Gather => self.launcher.gather().await,
             WorkItem::Launch(token) => self.launcher.launch(token).await,
             WorkItem::Node(name) => self.node(name).await,
-            WorkItem::Overlay(name) => self.overlay(name).await,
-            WorkItem::Buffer(key) => self.buffer(key).await,
-            WorkItem::SpendPolicy(name) => self.spend_policy(name).await,
+            WorkItem::Overlay(_) | WorkItem::Buffer(_) | WorkItem::SpendPolicy(_) => self.plan_status(work).await,
             WorkItem::Usage(name) => self.usage(name).await,
             WorkItem::Move(_) if !self.cluster.view_ages.are_current(self.cluster.now()) => Ok(HOLD),
             WorkItem::Move(id) => self.disruptor.reconcile(id).await,
@@ -372,31 +369,11 @@ impl Reconciler {
         Ok(())
     }
 
-    async fn overlay(&self, name: &str) -> Result<QueueAction, WriteError> {
-        let Some(overlay) = self.cluster.read(|index| index.overlays.get(name).cloned()) else {
-            return Ok(QueueAction::Wait);
-        };
-        let view = overlay::OverlayView { overlay, finding: self.plan_results.overlay(name), now: self.cluster.now() };
-        self.writer.run_all(overlay::decide(&view)).await?;
-        Ok(QueueAction::Wait)
-    }
-
-    async fn buffer(&self, key: &str) -> Result<QueueAction, WriteError> {
-        let Some(buffer) = self.cluster.read(|index| index.buffers.get(key).cloned()) else {
-            return Ok(QueueAction::Wait);
-        };
-        let view = buffer::BufferView { buffer, finding: self.plan_results.buffer(key), now: self.cluster.now() };
-        self.writer.run_all(buffer::decide(&view)).await?;
-        Ok(QueueAction::Wait)
-    }
-
-    async fn spend_policy(&self, name: &str) -> Result<QueueAction, WriteError> {
-        let Some(policy) = self.cluster.read(|index| index.spend_policies.get(name).cloned()) else {
-            return Ok(QueueAction::Wait);
-        };
-        let (finding, now) = (self.plan_results.spend_policy(name), self.cluster.now());
-        self.writer.run_all(spend_policy::decide(&spend_policy::SpendPolicyView { policy, finding, now })).await?;
-        Ok(QueueAction::After(spend_policy::INTERVAL))
+    async fn plan_status(&self, work: &WorkItem) -> Result<QueueAction, WriteError> {
+        let now = self.cluster.now();
+        let decision = self.cluster.read(|index| plan_status::decide(work, index, &self.plan_results, now));
+        self.writer.run_all(decision.steps).await?;
+        Ok(decision.next)
     }
 
     async fn usage(&self, name: &str) -> Result<QueueAction, WriteError> {

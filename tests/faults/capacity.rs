@@ -5,6 +5,7 @@ use anyhow::{Context, Result, ensure};
 use api::status::{self, Conditioned};
 use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool, SpendPolicy, annotation, condition, label, reason};
 use cloud::ZonalShift;
+use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -317,6 +318,54 @@ fn spend_policy_limits_its_pools_and_reports_their_cost() {
         fixture.runs("second").await?;
         policies.delete("research", &DeleteParams::default()).await?;
         fixture.api::<NodePool>().delete("research", &DeleteParams::default()).await?;
+        Ok(())
+    });
+}
+
+#[test]
+fn pod_group_gets_nodes_for_all_pods_or_none() {
+    run(async |fixture| {
+        let pool = |cpu: &str| {
+            json!({
+                "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "training"},
+                "spec": {"limits": {"cpu": cpu}, "disruption": {"consolidateAfter": "Never"}, "template": {
+                    "metadata": {"labels": {"group": "training"}},
+                    "spec": {
+                        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                        "requirements": [{"key": label::INSTANCE_TYPE, "operator": "In", "values": ["m5.xlarge"]}],
+                    },
+                }},
+            })
+        };
+        fixture.environment.apply_value(pool("8")).await?;
+        let job = json!({
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "training", "namespace": "default"},
+            "spec": {"parallelism": 3, "completions": 3, "template": {
+                "metadata": {"labels": {"app": "training"}, "annotations": {annotation::POD_GROUP_MIN: "3"}},
+                "spec": {
+                    "restartPolicy": "Never",
+                    "nodeSelector": {"group": "training"},
+                    "containers": [{"name": "app", "image": "app", "resources": {"requests": {"cpu": "3"}}}],
+                },
+            }},
+        });
+        fixture.environment.apply_value(job).await?;
+        let reason = "pod group default/training has a place for 2 of 3 pods, so none gets one";
+        fixture.wait_for_event("training", reason::FAILED_SCHEDULING, reason).await?;
+        ensure!(claims_of(fixture, "training").await?.is_empty(), "no node for a part of the group");
+
+        fixture.environment.apply_value(pool("12")).await?;
+        eventually("all pods of the group to run", LIMIT, async || {
+            let pods = fixture.pods().list(&ListParams::default().labels("app=training")).await?.items;
+            let running = pods.iter().filter(|pod| pod.status.phase == "Running").count();
+            ensure!(running == 3, "{running} of {} run", pods.len());
+            Ok(Some(()))
+        })
+        .await?;
+        ensure!(claims_of(fixture, "training").await?.len() == 3, "a node for each pod");
+        let jobs: Api<Job> = Api::namespaced(fixture.client.clone(), "default");
+        jobs.delete("training", &DeleteParams::background()).await?;
+        fixture.api::<NodePool>().delete("training", &DeleteParams::default()).await?;
         Ok(())
     });
 }

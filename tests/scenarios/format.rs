@@ -25,6 +25,7 @@
 //!           near|apart SELECTOR over KEY [in NAMESPACES] [in-namespaces LABELS] [in-every-namespace]
 //!           prefers-near|prefers-apart SELECTOR over KEY .. weight N
 //!           paused-in POOL N DURATION (launches for the pod failed N times; time until the next one)
+//!           group NAME least N running N    (pods that get places together; number of its pods that run already)
 //!           mix WORKLOAD base N share N     (number of pods on demand, and percentage on spot of the other pods)
 //!           claims|shares VOLUME from DRIVER where R [and R] [or R]     (one per pod, or one for all)
 //!           on NODE (a running pod), and then: do-not-disrupt do-not-disrupt-for DURATION terminating
@@ -216,6 +217,7 @@ impl Reader {
                 claims,
                 buffer: buffer.clone(),
                 mix: pods::mix(statement, namespace)?,
+                group: pods::group(statement)?,
             });
         }
         Ok(())

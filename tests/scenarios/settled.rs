@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use planner::{BoundPod, Millis, Node, Plan, Pod, Size, Snapshot, Stage, label};
+use planner::{BoundPod, Millis, Node, Plan, Pod, PodGroup, Size, Snapshot, Stage, label};
 
 use crate::applied::{Bought, account, draw, spend_budgets};
 
@@ -35,8 +35,16 @@ pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
         }
     }
     after.pods = Vec::new();
-    for (pod, place) in snapshot.pods.iter().zip(places).filter(|(pod, place)| place.is_none() || !real(pod)) {
-        after.pods.push(Pod { nominated: place, ..pod.clone() });
+    let bound = |group: &PodGroup| {
+        let own = |pod: &Pod| pod.group.as_ref().is_some_and(|it| it.name == group.name);
+        snapshot.pods.iter().zip(&places).filter(|(pod, place)| place.is_some() && own(pod)).count()
+    };
+    for (pod, place) in snapshot.pods.iter().zip(&places).filter(|(pod, place)| place.is_none() || !real(pod)) {
+        let group = pod.group.as_ref().map(|group| {
+            let running = group.running + u32::try_from(bound(group)).unwrap_or(u32::MAX);
+            Arc::new(PodGroup { running, ..PodGroup::clone(group) })
+        });
+        after.pods.push(Pod { nominated: place.clone(), group, ..pod.clone() });
     }
     after
 }

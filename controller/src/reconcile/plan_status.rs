@@ -3,3 +3,45 @@
 pub mod buffer;
 pub mod overlay;
 pub mod spend_policy;
+
+use jiff::Timestamp;
+
+use super::queue::QueueAction;
+use super::work::WorkItem;
+use crate::state::index::Index;
+use crate::state::plans::results::PlanResultStore;
+use crate::write::writer::Operation;
+
+/// Decision about one of these objects.
+pub struct Decision {
+    /// Operations on its status.
+    pub steps: Vec<Operation>,
+    /// Time of the next reconcile.
+    pub next: QueueAction,
+}
+
+/// Decides about the object of a work item. An object that is gone, or of another kind, needs nothing.
+#[must_use]
+pub fn decide(work: &WorkItem, index: &Index, results: &PlanResultStore, now: Timestamp) -> Decision {
+    let (steps, next) = match work {
+        WorkItem::Overlay(name) => {
+            let overlay = index.overlays.get(name).cloned();
+            let view = overlay.map(|overlay| overlay::OverlayView { overlay, finding: results.overlay(name), now });
+            (view.map(|view| overlay::decide(&view)), QueueAction::Wait)
+        }
+        WorkItem::Buffer(key) => {
+            let buffer = index.buffers.get(key).cloned();
+            let view = buffer.map(|buffer| buffer::BufferView { buffer, finding: results.buffer(key), now });
+            (view.map(|view| buffer::decide(&view)), QueueAction::Wait)
+        }
+        WorkItem::SpendPolicy(name) => {
+            let policy = index.spend_policies.get(name).cloned();
+            let finding = results.spend_policy(name);
+            let view = policy.map(|policy| spend_policy::SpendPolicyView { policy, finding, now });
+            let next = view.as_ref().map_or(QueueAction::Wait, |_| QueueAction::After(spend_policy::INTERVAL));
+            (view.map(|view| spend_policy::decide(&view)), next)
+        }
+        _ => (None, QueueAction::Wait),
+    };
+    Decision { steps: steps.unwrap_or_default(), next }
+}

@@ -3,6 +3,8 @@
 //! Every operation can be repeated: creations have their name, patches the version of the decision, and deletions the UID of
 //! the object.
 
+mod target;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +30,7 @@ use crate::state::cluster::Cluster;
 use crate::state::index::Indexed;
 use crate::state::span;
 use crate::write::events::Event;
+pub use target::Target;
 
 /// Maximum number of concurrent nominations of one operation.
 const EXPECTED_ABREAST: usize = 16;
@@ -72,47 +75,6 @@ pub enum Operation {
     Note(Event),
     /// Adds a record to the decision log.
     Record(Box<Decision>),
-}
-
-/// Custom resource of Kerf, or a Node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// A NodeClaim by name.
-    Claim(String),
-    /// A NodePool by name.
-    Pool(String),
-    /// An EC2NodeClass by name.
-    Class(String),
-    /// A Node by name.
-    Node(String),
-    /// A NodeOverlay by name.
-    Overlay(String),
-    /// A CapacityBuffer.
-    Buffer {
-        /// Namespace.
-        namespace: String,
-        /// Name.
-        name: String,
-    },
-    /// A SpendPolicy by name.
-    SpendPolicy(String),
-    /// A NodeUsage by name.
-    Usage(String),
-}
-
-impl Target {
-    fn span(&self) -> Span {
-        match self {
-            Self::Claim(name) => span::object("NodeClaim", name),
-            Self::Pool(name) => span::object("NodePool", name),
-            Self::Class(name) => span::object("EC2NodeClass", name),
-            Self::Node(name) => span::object("Node", name),
-            Self::Overlay(name) => span::object("NodeOverlay", name),
-            Self::Buffer { namespace, name } => span::object("CapacityBuffer", &format!("{namespace}/{name}")),
-            Self::SpendPolicy(name) => span::object("SpendPolicy", name),
-            Self::Usage(name) => span::object("NodeUsage", name),
-        }
-    }
 }
 
 /// Pod, identified by name and UID.

@@ -276,8 +276,27 @@ pub enum UnschedulableReason {
         /// Milliseconds until the next launch.
         remaining: i64,
     },
+    /// The pod group does not get places for as many pods as it needs, so none of its pods gets one.
+    Group(GroupShortage),
     /// Every type is excluded.
     Types(TypesMismatch),
+}
+
+/// Pod group that does not get the places that it needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupShortage {
+    /// Name of the group, `namespace/name`.
+    pub group: String,
+    /// Number of pods that the group needs.
+    pub least: u32,
+    /// Number of its pods that run, or could get a place.
+    pub placed: u32,
+    /// Number of its pods that exist.
+    pub existing: u32,
+    /// Reason why the NodePool takes no further pod; `None` if too few pods exist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nearest: Option<Box<UnschedulableReason>>,
 }
 
 /// Inter-pod constraint that leaves no domain.
@@ -390,6 +409,7 @@ impl UnschedulableReason {
             Self::Topology { .. } => "topology",
             Self::Limit { .. } => "limit",
             Self::Paused { .. } => "paused",
+            Self::Group(_) => "group",
         }
     }
 
@@ -403,6 +423,7 @@ impl UnschedulableReason {
             Self::Topology { .. } => 4,
             Self::Limit { .. } => 5,
             Self::Paused { .. } => 6,
+            Self::Group(_) => 7,
         }
     }
 

@@ -69,9 +69,10 @@ use topology::host_minimum::pin_hosts;
 use topology::leaving_pods::add_resident;
 use topology::{CountedPods, Counts, Domain, Membership, Spot, Topology};
 
-/// Places every pod of the snapshot or reports a reason: the best of several solutions, the first among equals.
+/// Places every pod of the snapshot or reports a reason: the best of several solutions, the first among equals. Pod groups that would
+/// be incomplete get no place.
 pub(crate) fn provision(snapshot: &Snapshot) -> Plan {
-    select_best::best(&PlanInput::new(snapshot))
+    select_best::pod_groups::with_complete_groups(snapshot, |snapshot| select_best::best(&PlanInput::new(snapshot)))
 }
 
 /// Shape (with the claims that its pods share, if any) at one of its preference levels.

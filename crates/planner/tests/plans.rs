@@ -11,6 +11,8 @@ mod invalid_launches;
 mod invalid_moves;
 #[path = "plans/large.rs"]
 mod large;
+#[path = "plans/pod_groups.rs"]
+mod pod_groups;
 #[path = "plans/split.rs"]
 mod split;
 

@@ -15,6 +15,7 @@ use crate::overlays::{self, Evaluation};
 use crate::pods::admission::Admission;
 use crate::pods::records::Records;
 use crate::pods::selection::PodSelection;
+use crate::pods::selection::pod_groups::PodGroups;
 use crate::pods::volumes::Storage;
 use crate::pods::volumes::single_claims::SingleClaims;
 use crate::pods::{daemons, idle_budgets, pauses, terms};
@@ -138,7 +139,8 @@ impl SnapshotCache {
 
     fn select_pods<'a>(&self, input: &'a Input<'a>, machines: &'a [NodeSource<'a>]) -> PodSelection<'a> {
         let single_claims = SingleClaims::new(input, || self.records.with_volumes());
-        let mut selection = PodSelection::new(input, nodes::nominations(input, machines), single_claims);
+        let selection = PodSelection::new(input, nodes::nominations(input, machines), single_claims);
+        let mut selection = selection.with_groups(PodGroups::new(&self.records));
         selection.add_pending(&self.records);
         for (machine, kept) in machines.iter().zip(&self.kept) {
             let Some(leaving) = &kept.node.leaving else { continue };

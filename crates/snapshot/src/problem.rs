@@ -188,6 +188,16 @@ pub enum Problem {
         /// Error of the annotation.
         error: api::InvalidSplit,
     },
+    /// Annotations of a pod name no group, so the pod is planned alone.
+    #[error("Pod {pod}{}: {error}", and_others(*.others))]
+    PodGroup {
+        /// Name of the first such pod, `namespace/name`.
+        pod: String,
+        /// Number of other such pods.
+        others: usize,
+        /// Error of the annotations.
+        error: api::objects::InvalidGroup,
+    },
     /// A Node's annotation `karpenter.sh/do-not-disrupt` cannot be parsed and protects nothing.
     #[error(
         "Node {node}{}: annotation karpenter.sh/do-not-disrupt is ignored: {text:?} is not true, and durations are \
@@ -345,6 +355,7 @@ impl Problem {
             | Self::Resize { pod, .. }
             | Self::Surge { pod, .. }
             | Self::SurgeNotPermitted { pod, .. }
+            | Self::PodGroup { pod, .. }
             | Self::Mix { pod, .. } => ("Pod", pod),
         };
         vec![Subject::new(kind, name)]
@@ -369,6 +380,7 @@ impl Problem {
             | Self::Requested { .. }
             | Self::Resize { .. }
             | Self::Surge { .. }
+            | Self::PodGroup { .. }
             | Self::NodeFee { .. }
             | Self::CostLimit { .. }
             | Self::PreferencePremium { .. }
@@ -404,6 +416,7 @@ impl Problem {
             | Self::Rest { pod, others, .. }
             | Self::Resize { pod, others, .. }
             | Self::Surge { pod, others, .. }
+            | Self::PodGroup { pod, others, .. }
             | Self::SurgeNotPermitted { pod, others }
             | Self::Mix { pod, others, .. } => Some((pod, others)),
             Self::Ineffective { name, others, .. } => Some((name, others)),

@@ -25,6 +25,8 @@ mod objects;
 mod overlays;
 #[path = "translation/packing.rs"]
 mod packing;
+#[path = "translation/pod_groups.rs"]
+mod pod_groups;
 #[path = "translation/shapes.rs"]
 mod shapes;
 #[path = "translation/spending.rs"]

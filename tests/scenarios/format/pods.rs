@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use planner::{
-    CapacitySplit, ContainerSize, HostPort, LaunchPause, Millis, NodePreference, NotResizable, Operator, PodPreference,
-    PodShape, PodTerm, PodUtilization, Requirement, Resources, RestoredRequests, Selector, Size, Sizing, Spread,
-    VolumeNeed,
+    CapacitySplit, ContainerSize, HostPort, LaunchPause, Millis, NodePreference, NotResizable, Operator, PodGroup,
+    PodPreference, PodShape, PodTerm, PodUtilization, Requirement, Resources, RestoredRequests, Selector, Size, Sizing,
+    Spread, VolumeNeed,
 };
 
 use super::NOW;
@@ -56,6 +56,15 @@ pub fn mix(statement: &Statement, namespace: &str) -> Result<Option<Arc<Capacity
     let on_demand_base = parts.number("base")?.unwrap_or(0);
     let spot_share = parts.number("share")?;
     Ok(Some(Arc::new(CapacitySplit { owner: workload.clone(), workload, on_demand_base, spot_share })))
+}
+
+/// Parses `group train least 4 running 1`.
+pub fn group(statement: &Statement) -> Result<Option<Arc<PodGroup>>, String> {
+    let Some(words) = statement.get("group") else { return Ok(None) };
+    let parts = Parts::of(words, &["least", "running"]);
+    let name = parts.front().first().ok_or("group wants a name")?.clone();
+    let least = parts.number("least")?.ok_or("group wants least N")?;
+    Ok(Some(Arc::new(PodGroup { name, least, running: parts.number("running")?.unwrap_or(0) })))
 }
 
 /// Parses `protected-for 1h of web`: the workload, and the end of its protection. Without a workload, the pod is its own workload.

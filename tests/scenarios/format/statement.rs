@@ -14,7 +14,7 @@ pub struct Statement {
     pub clauses: Vec<(String, Vec<String>)>,
 }
 
-const POD: [&str; 20] = [
+const POD: [&str; 21] = [
     "requests",
     "labels",
     "node-selector",
@@ -33,41 +33,42 @@ const POD: [&str; 20] = [
     "pending-for",
     "nominated",
     "mix",
+    "group",
     "paused-in",
     "on",
+];
+
+const POOL: [&str; 23] = [
+    "weight",
+    "requires",
+    "labels",
+    "taints",
+    "limits",
+    "consolidate-after",
+    "budget",
+    "replicas",
+    "max-cost",
+    "node-fee",
+    "preference-premium",
+    "catalogue",
+    "consolidates",
+    "min-savings",
+    "warm-up",
+    "budget-empty",
+    "budget-drifted",
+    "budget-underutilized",
+    "budget-expired",
+    "utilization",
+    "packing",
+    "replacements",
+    "launches-paused-for",
 ];
 
 /// Returns the keywords of a subject's clauses; any other subject may use them as plain arguments.
 fn clauses(subject: &str) -> Option<Vec<&'static str>> {
     Some(match subject {
         "type" => vec!["capacity", "reserved", "labels", "offerings", "performance", "attach-limits", "price-step"],
-        "pool" => {
-            vec![
-                "weight",
-                "requires",
-                "labels",
-                "taints",
-                "limits",
-                "consolidate-after",
-                "budget",
-                "replicas",
-                "max-cost",
-                "node-fee",
-                "preference-premium",
-                "catalogue",
-                "consolidates",
-                "min-savings",
-                "warm-up",
-                "budget-empty",
-                "budget-drifted",
-                "budget-underutilized",
-                "budget-expired",
-                "utilization",
-                "packing",
-                "replacements",
-                "launches-paused-for",
-            ]
-        }
+        "pool" => POOL.to_vec(),
         "node" => vec![
             "of",
             "is",

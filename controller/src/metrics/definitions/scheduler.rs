@@ -30,7 +30,7 @@ metrics! {
     UNSCHEDULABLE_BY_REASON: Gauge<ByReason> = (
         "kerf_pods_unschedulable_count",
         "Unschedulable pods in the last plan, by the reason of the NodePool that came nearest: no_nodepool, taint, \
-         requirement, types, unavailable, spot_only, min_values, topology, limit, paused"
+         requirement, types, unavailable, spot_only, min_values, topology, limit, paused, group"
     );
     IGNORED_PODS: Gauge<NoLabels> = (
         "karpenter_scheduler_ignored_pods_count",

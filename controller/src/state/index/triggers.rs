@@ -75,7 +75,7 @@ impl Indexed for Pod {
     }
 
     fn slim(&mut self) {
-        const READ: [&str; 11] = [
+        const READ: [&str; 14] = [
             annotation::DO_NOT_DISRUPT,
             annotation::MIRROR_POD,
             annotation::ON_DEMAND_BASE,
@@ -87,6 +87,9 @@ impl Indexed for Pod {
             annotation::GIVEN_BACK,
             annotation::SURGE,
             annotation::SURGED,
+            annotation::POD_GROUP,
+            annotation::POD_GROUP_MIN,
+            annotation::KUEUE_POD_GROUP_COUNT,
         ];
         keep_annotations(&mut self.metadata, |key| READ.contains(&key));
         self.forget_usual_statuses();

@@ -120,6 +120,15 @@ pub const SURGE: &str = "kerf.sh/surge";
 /// Annotation of a pod that waits for its copy: its former owner, and the time at which that ownership ended; see
 /// [`crate::objects::Surged`].
 pub const SURGED: &str = "kerf.sh/surged";
+/// Annotation of a pod, from its template: number of pods of its group that must get places together, such as `50`; see
+/// [`crate::objects::pod_group`].
+pub const POD_GROUP_MIN: &str = "kerf.sh/pod-group-min";
+/// Annotation of a pod, from its template: name of its group in its namespace. Absent: the pods of its owner, such as a Job.
+pub const POD_GROUP: &str = "kerf.sh/pod-group";
+/// Label of a pod: name of its group in Kueue.
+pub const KUEUE_POD_GROUP: &str = "kueue.x-k8s.io/pod-group-name";
+/// Annotation of a pod: number of pods of its group in Kueue.
+pub const KUEUE_POD_GROUP_COUNT: &str = "kueue.x-k8s.io/pod-group-total-count";
 /// Annotation of a NodeOverlay: work of its instance types, as a factor such as `1.15`.
 pub const PERFORMANCE: &str = "kerf.sh/performance";
 

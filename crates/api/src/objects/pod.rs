@@ -1,6 +1,7 @@
 //! Pods, with the fields that Kerf uses, and functions that interpret their state for scheduling.
 
 pub(super) mod container;
+pub(super) mod group;
 pub(super) mod priority;
 pub(super) mod requests;
 pub(super) mod resize;

@@ -63,7 +63,7 @@ const DOMAIN: &str = "kerf.sh/";
 const BEHIND: &str = "kerf.sh0";
 
 /// Our annotations, with the owners on which they are read. A test compares the keys with those of [`annotation`].
-const ANNOTATIONS: [(&str, &[KeyOwner]); 39] = {
+const ANNOTATIONS: [(&str, &[KeyOwner]); 41] = {
     use KeyOwner::{Claim, Class, Node, Overlay, Pod, Pool, PoolTemplate};
     [
         (annotation::ADOPTED_AT, &[Claim]),
@@ -90,6 +90,8 @@ const ANNOTATIONS: [(&str, &[KeyOwner]); 39] = {
         (annotation::PACK_MIN_HISTORY, &[Pool]),
         (annotation::PERFORMANCE, &[Overlay]),
         (annotation::PERFORMANCE_FACTORS, &[Pool]),
+        (annotation::POD_GROUP, &[Pod]),
+        (annotation::POD_GROUP_MIN, &[Pod]),
         (annotation::PREFERENCE_PREMIUM, &[Pool]),
         (annotation::REBALANCE, &[Claim, Node, PoolTemplate]),
         (annotation::REBOOT_TIMEOUT, &[Class]),

@@ -42,6 +42,23 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
         let there = places.get(&pod).cloned().unwrap_or_default();
         agrees(snapshot, pod, verdict, &there, findings);
     }
+    groups(snapshot, plan, findings);
+}
+
+/// Checks that no pod group gets fewer places than it needs, apart from none.
+fn groups(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
+    let mut placed: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
+    for (pod, verdict) in snapshot.pods.iter().zip(&plan.report.pods) {
+        let Some(group) = &pod.group else { continue };
+        let (count, missing) = placed.entry(&group.name).or_default();
+        *count += u32::from(place(verdict).is_some());
+        *missing = group.missing();
+    }
+    for (group, (count, missing)) in placed {
+        findings.expect(count == 0 || count >= missing, &format!("pod group {group}"), || {
+            format!("gets {count} places and needs {missing}")
+        });
+    }
 }
 
 /// Checks that verdict and lists agree. A CapacityBuffer pod has no nomination, because it is never bound.

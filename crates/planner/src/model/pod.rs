@@ -33,6 +33,28 @@ pub struct Pod {
     pub buffer: Option<String>,
     /// Split of its workload over on-demand and spot, if requested.
     pub mix: Option<Arc<CapacitySplit>>,
+    /// Group of pods that get their places together or not at all, unless enough of them run already.
+    pub group: Option<Arc<PodGroup>>,
+}
+
+/// Pods that get their places together or not at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodGroup {
+    /// Name, `namespace/name`.
+    pub name: String,
+    /// Number of pods that the group needs.
+    pub least: u32,
+    /// Number of its pods that have a node and stay there, or are complete.
+    pub running: u32,
+}
+
+impl PodGroup {
+    /// Returns how many of the pending pods must get a place.
+    #[must_use]
+    pub fn missing(&self) -> u32 {
+        self.least.saturating_sub(self.running)
+    }
 }
 
 /// All constraints on the placement of a pod, without its own names.

@@ -6,8 +6,8 @@ use crate::utilization_limit::BUSY;
 use crate::{CapacityType, MicroDollars, Operator, Pressure, Requirement, Resources, label};
 
 use super::{
-    Balance, CommandCause, CommandReason, LabelMismatch, NodeVerdict, Overload, PlacementReason, PodVerdict,
-    PoolMismatch, Preference, Shortfall, TopologyReason, TypesMismatch, UnschedulableReason,
+    Balance, CommandCause, CommandReason, GroupShortage, LabelMismatch, NodeVerdict, Overload, PlacementReason,
+    PodVerdict, PoolMismatch, Preference, Shortfall, TopologyReason, TypesMismatch, UnschedulableReason,
 };
 
 impl Display for PodVerdict {
@@ -76,7 +76,20 @@ impl Display for UnschedulableReason {
                  and events of NodeClaims",
                 last_attempts(*failures, ["launch", "launches"])
             ),
+            Self::Group(shortage) => write!(out, "{shortage}"),
             Self::Types(miss) => write!(out, "{miss}"),
+        }
+    }
+}
+
+impl Display for GroupShortage {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let Self { group, least, placed, existing, nearest } = self;
+        match nearest {
+            Some(nearest) => {
+                write!(out, "{nearest}; pod group {group} has a place for {placed} of {least} pods, so none gets one")
+            }
+            None => write!(out, "pod group {group} has {existing} of {least} pods, so none gets a place yet"),
         }
     }
 }

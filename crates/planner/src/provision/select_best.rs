@@ -3,6 +3,7 @@
 //! Two threads compute the solutions, each solution on one of them; the result does not depend on the threads. A pod with a
 //! place in the first solution keeps one in the result: no pod becomes unschedulable so that another finds a place.
 
+pub(super) mod pod_groups;
 mod premium;
 pub(super) mod strategy;
 

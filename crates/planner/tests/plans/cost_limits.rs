@@ -107,7 +107,7 @@ fn check_finds_a_launch_beyond_a_limit_of_the_cost() {
 }
 
 /// Returns a pod, and a NodePool with one type for it at ten micro-dollars.
-fn one_pod() -> Snapshot {
+pub(super) fn one_pod() -> Snapshot {
     let kind = InstanceType {
         name: "m.large".to_owned(),
         capacity: amounts(2000, 8, 10),

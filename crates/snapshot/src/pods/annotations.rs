@@ -2,7 +2,7 @@
 //! once per workload.
 
 use api::ineffective::{KeyOwner, keys};
-use api::objects::{Pod, misread_surge};
+use api::objects::{Pod, misread_surge, pod_group};
 use api::{InvalidSplit, annotation};
 
 use super::full_name;
@@ -29,6 +29,7 @@ pub(crate) fn problems_of_pod(pod: &Pod, mix: Vec<InvalidSplit>) -> Vec<Problem>
         interval.map(|error| Problem::Rest { pod: name(), others: 0, error }),
         resize.map(|text| Problem::Resize { pod: name(), others: 0, text }),
         surge.map(|text| Problem::Surge { pod: name(), others: 0, text }),
+        pod_group(pod).err().map(|error| Problem::PodGroup { pod: name(), others: 0, error }),
     ];
     let without_effect = ineffective("Pod", Some(&name()), settings);
     mix.chain(others.into_iter().flatten()).chain(without_effect).collect()

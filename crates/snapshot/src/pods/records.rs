@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::annotation;
-use api::objects::{InvalidRequested, Pod, PodDisruptionBudget, Requested};
+use api::objects::{InvalidRequested, Pod, PodDisruptionBudget, Requested, pod_group};
 use planner::{CapacitySplit, Millis, PodShape, Resources};
 
 use super::ignored::IgnoredReason;
@@ -100,6 +100,7 @@ pub(crate) struct Records {
     bound: BTreeMap<String, Group>,
     unbound: BTreeSet<u32>,
     with_volumes: BTreeSet<u32>,
+    grouped: BTreeSet<u32>,
     pdbs: PdbIndex,
     replica_sets: ReplicaSetPods,
     owned: OwnedPods,
@@ -236,6 +237,11 @@ impl Records {
         self.sorted(&self.with_volumes)
     }
 
+    /// Returns the pods of pod groups, by name.
+    pub(crate) fn grouped(&self) -> Vec<&Record> {
+        self.sorted(&self.grouped)
+    }
+
     /// Returns the pods without a Node, by name.
     pub(crate) fn unbound(&self) -> Vec<&Record> {
         self.sorted(&self.unbound)
@@ -291,6 +297,9 @@ impl Records {
         let id = self.store(record);
         self.annotation_problems.extend((!problems.is_empty()).then_some((id, problems)));
         self.index_by_node(id, pod);
+        if matches!(pod_group(pod), Ok(Some(_))) {
+            self.grouped.insert(id);
+        }
         self.match_budgets(id);
         self.disruption_intervals.add(id, pod);
         let joined = self.replica_sets.add(id, pod);
@@ -327,6 +336,7 @@ impl Records {
         self.free.push(id);
         self.unbound.remove(&id);
         self.with_volumes.remove(&id);
+        self.grouped.remove(&id);
         self.annotation_problems.remove(&id);
         let node = &record.pod.spec.node_name;
         if self.bound.get_mut(node).is_some_and(|group| group.members.remove(&id)) {

@@ -5,6 +5,8 @@
 //! was created just now counts too while the same scheduler refuses others. If a node has capacity for it, the planner uses
 //! that node and launches nothing.
 
+pub(crate) mod pod_groups;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -18,6 +20,7 @@ use super::volumes::single_claims::SingleClaims;
 use super::{full_name, is_reschedulable, uid};
 use crate::nodes::Nominations;
 use crate::{Input, millis};
+use pod_groups::PodGroups;
 
 /// Maximum age of a new pod: the longest batch window and half of it again.
 const NEW: SignedDuration = SignedDuration::from_secs(15);
@@ -27,6 +30,7 @@ pub(crate) struct PodSelection<'a> {
     input: &'a Input<'a>,
     nominations: Nominations<'a>,
     single_claims: SingleClaims,
+    groups: PodGroups,
     shapes: Shapes,
     pub(crate) pods: Vec<planner::Pod>,
     pub(crate) ignored: Vec<Ignored>,
@@ -36,7 +40,14 @@ impl<'a> PodSelection<'a> {
     /// Creates an empty value. `nominations` has the nominations of recent plans by UID; `single_claims` has the claims for a
     /// single pod.
     pub(crate) fn new(input: &'a Input<'a>, nominations: Nominations<'a>, single_claims: SingleClaims) -> Self {
-        Self { input, nominations, single_claims, shapes: Shapes::default(), pods: Vec::new(), ignored: Vec::new() }
+        let groups = PodGroups::default();
+        let shapes = Shapes::default();
+        Self { input, nominations, single_claims, groups, shapes, pods: Vec::new(), ignored: Vec::new() }
+    }
+
+    /// Plans the pods of these groups together.
+    pub(crate) fn with_groups(self, groups: PodGroups) -> Self {
+        Self { groups, ..self }
     }
 
     /// Adds unschedulable pods, and ignores those that wait for something else first.
@@ -133,6 +144,7 @@ impl<'a> PodSelection<'a> {
             claims: record.claims.clone(),
             buffer: None,
             mix: record.mix.clone(),
+            group: self.groups.of(pod),
             uid,
         });
     }

@@ -88,7 +88,7 @@ impl Process {
 /// Returns an index of which every kind is complete, except for `NodePool` while `is_complete` is false.
 fn index(change: &Value, text: Option<&str>, is_complete: bool) -> Index {
     let mut index = Index::default();
-    let kinds: [fn(&mut Index); 20] = [
+    let kinds: [fn(&mut Index); 21] = [
         Index::do_without::<Pod>,
         Index::do_without::<Node>,
         Index::do_without::<NodeClaim>,
