@@ -33,7 +33,9 @@ pub(super) fn ineffective(raw: &Raw) -> Vec<String> {
     });
     let settings = match raw.kind {
         // The plan reports those of nodes and pods once per workload.
-        Kind::EC2NodeClass | Kind::NodeOverlay | Kind::NodePool => settings(&raw.kind.to_string(), &raw.value),
+        Kind::CapacityBuffer | Kind::EC2NodeClass | Kind::NodeOverlay | Kind::NodePool => {
+            settings(&raw.kind.to_string(), &raw.value)
+        }
         _ => Vec::new(),
     };
     let all = unknown.chain(settings.iter().map(ToString::to_string));

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use api::objects::{DaemonSet, Node, NodeReport, Pod, PodDisruptionBudget};
-use api::{EC2NodeClass, NodeClaim, NodeOverlay, NodePool, reason};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, reason};
 use kube::Resource;
-use snapshot::{Problem, SnapshotResult, Subject, ineffective_in_class, ineffective_in_overlay};
+use snapshot::{Problem, SnapshotResult, Subject, ineffective_in_buffer, ineffective_in_class, ineffective_in_overlay};
 
 use crate::metrics;
 use crate::metrics::gauge_set::Sample;
@@ -28,7 +28,7 @@ pub fn notes(index: &Index, built: &SnapshotResult) -> Vec<Event> {
     of_objects.chain(of_pods).chain(ineffective(index)).collect()
 }
 
-/// Returns the events of EC2NodeClasses and NodeOverlays with settings without effect. The snapshot knows those of other kinds.
+/// Returns the events of EC2NodeClasses, NodeOverlays and CapacityBuffers with settings without effect. The snapshot knows those of other kinds.
 fn ineffective(index: &Index) -> impl Iterator<Item = Event> {
     let classes = index.classes.values().flat_map(|class| {
         let object = ObjectReference::to::<EC2NodeClass>(class.as_ref());
@@ -38,7 +38,14 @@ fn ineffective(index: &Index) -> impl Iterator<Item = Event> {
         let object = ObjectReference::to::<NodeOverlay>(overlay.as_ref());
         ineffective_in_overlay(overlay).into_iter().map(move |problem| (object.clone(), problem))
     });
-    classes.chain(overlays).map(|(object, problem)| Event::warning(object, problem.reason(), problem.to_string()))
+    let buffers = index.buffers.values().flat_map(|buffer| {
+        let object = ObjectReference::to::<CapacityBuffer>(buffer.as_ref());
+        ineffective_in_buffer(buffer).into_iter().map(move |problem| (object.clone(), problem))
+    });
+    classes
+        .chain(overlays)
+        .chain(buffers)
+        .map(|(object, problem)| Event::warning(object, problem.reason(), problem.to_string()))
 }
 
 /// Returns the number of pods that can never be evicted, by NodePool.

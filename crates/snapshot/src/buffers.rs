@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use api::capacitybuffer::{PRIORITY, ScalableRef};
 use api::objects::PodTemplateSpec;
-use api::{CapacityBuffer, reason};
+use api::schedule::{InvalidTimes, Times};
+use api::{CapacityBuffer, annotation, reason};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::{Plan, PodShape, PodVerdict, Resources};
 
@@ -38,6 +40,8 @@ pub struct BufferSize {
     pub pod_template: Option<String>,
     /// Generation of the PodTemplate.
     pub pod_template_generation: Option<i64>,
+    /// True if the buffer keeps capacity only at other times.
+    pub is_inactive: bool,
 }
 
 /// The reason why a buffer cannot be resolved.
@@ -69,6 +73,8 @@ pub enum BufferError {
         /// Text of the quantity.
         text: String,
     },
+    /// The times of the buffer are invalid.
+    Times(InvalidTimes),
     /// Kerf does not launch nodes for pods of this template.
     Pod {
         /// Reason.
@@ -104,6 +110,7 @@ impl fmt::Display for BufferError {
             Self::Quantity { text } => {
                 write!(out, "{text:?} is not a quantity: write an integer or decimal such as 2 or 4Gi")
             }
+            Self::Times(error) => write!(out, "annotation {}: {error}", annotation::ACTIVE_TIMES),
             Self::Pod { reason } => write!(out, "no node can be launched for its pods: {reason}"),
         }
     }
@@ -123,6 +130,8 @@ pub enum Provisioning {
     },
     /// The buffer could not be resolved.
     NotReadyForProvisioning,
+    /// The buffer keeps capacity only at other times.
+    OutsideActiveTimes,
     /// The buffer requests no pods.
     BufferEmpty,
 }
@@ -141,6 +150,7 @@ impl Provisioning {
             Self::FitsExistingCapacity => reason::FITS_EXISTING_CAPACITY,
             Self::RequiresNewCapacity { .. } => reason::REQUIRES_NEW_CAPACITY,
             Self::NotReadyForProvisioning => reason::NOT_READY_FOR_PROVISIONING,
+            Self::OutsideActiveTimes => reason::OUTSIDE_ACTIVE_TIMES,
             Self::BufferEmpty => reason::BUFFER_EMPTY,
         }
     }
@@ -152,6 +162,7 @@ impl fmt::Display for Provisioning {
             Self::FitsExistingCapacity => out.write_str("capacity is available for all pods"),
             Self::RequiresNewCapacity { missing, of } => write!(out, "{missing} of {of} pods need new nodes"),
             Self::NotReadyForProvisioning => out.write_str("unknown template or size"),
+            Self::OutsideActiveTimes => write!(out, "{} has no time now", annotation::ACTIVE_TIMES),
             Self::BufferEmpty => out.write_str("zero pods requested"),
         }
     }
@@ -169,6 +180,7 @@ pub fn provisioning(built: &SnapshotResult, plan: &Plan) -> Vec<(String, Provisi
     }
     let state_of = |state: &BufferState| match (&state.resolved, seen.get(state.buffer.as_str())) {
         (Err(_), _) => Provisioning::NotReadyForProvisioning,
+        (Ok(size), None) if size.is_inactive => Provisioning::OutsideActiveTimes,
         (Ok(_), None) => Provisioning::BufferEmpty,
         (Ok(_), Some((0, _))) => Provisioning::FitsExistingCapacity,
         (Ok(_), Some((missing, of))) => Provisioning::RequiresNewCapacity { missing: *missing, of: *of },
@@ -232,12 +244,22 @@ fn resolve_one(source: &Source<'_>, buffer: &CapacityBuffer) -> Result<(BufferSi
     let requests = requests.map(|(name, amount)| (name.to_owned(), amount)).collect();
     let replicas = spec.desired_pods(scalable, &requests);
     let replicas = replicas.map_err(|error| BufferError::Quantity { text: error.text })?.ok_or(BufferError::NoSize)?;
+    let is_inactive = !is_active_now(buffer, source.input.now)?;
     let size = BufferSize {
-        replicas,
+        replicas: if is_inactive { 0 } else { replicas },
+        is_inactive,
         pod_template: named.and_then(|template| template.name.clone()),
         pod_template_generation: named.and_then(|template| template.generation),
     };
     Ok((size, shape))
+}
+
+/// Reports whether the buffer keeps capacity now. Without times it always does.
+fn is_active_now(buffer: &CapacityBuffer, now: Timestamp) -> Result<bool, BufferError> {
+    let Some(text) = buffer.metadata.annotations.as_ref().and_then(|all| all.get(annotation::ACTIVE_TIMES)) else {
+        return Ok(true);
+    };
+    Times::read(text).map(|times| times.include(now)).map_err(BufferError::Times)
 }
 
 impl Source<'_> {

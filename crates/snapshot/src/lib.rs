@@ -32,7 +32,10 @@ pub use pods::admission::{Admission, AdmissionError, Bound, BoundViolation, Miss
 pub use pods::ignored::{Ignored, IgnoredReason, VolumeError};
 pub use pools::spend::SpendState;
 pub use pools::{launchable_types, packing_rules};
-pub use problem::{Problem, Subject, UsageError, ineffective_in_class, ineffective_in_overlay, ineffective_in_pool};
+pub use problem::{
+    Problem, Subject, UsageError, ineffective_in_buffer, ineffective_in_class, ineffective_in_overlay,
+    ineffective_in_pool,
+};
 
 /// A snapshot with the objects that are not part of it.
 #[must_use]

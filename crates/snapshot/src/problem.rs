@@ -6,7 +6,7 @@ use api::duration::{InvalidDuration, InvalidSpan};
 use api::ineffective::{self, Ineffective, KeyOwner};
 use api::nodepool::DisruptionFault;
 use api::objects::Unevictable;
-use api::{EC2NodeClass, NodeOverlay, NodePool, reason};
+use api::{CapacityBuffer, EC2NodeClass, NodeOverlay, NodePool, reason};
 
 use crate::pods::ignored::IgnoredReason;
 
@@ -448,6 +448,15 @@ pub fn ineffective_in_class(class: &EC2NodeClass) -> Vec<Problem> {
     let own = &class.metadata;
     let found = ineffective::keys(KeyOwner::Class, "metadata", own.annotations.as_ref(), own.labels.as_ref());
     ineffective("EC2NodeClass", own.name.as_deref(), found)
+}
+
+/// Returns the settings of a CapacityBuffer that have no effect.
+#[must_use]
+pub fn ineffective_in_buffer(buffer: &CapacityBuffer) -> Vec<Problem> {
+    let own = &buffer.metadata;
+    let found = ineffective::keys(KeyOwner::Buffer, "metadata", own.annotations.as_ref(), own.labels.as_ref());
+    let name = format!("{}/{}", own.namespace.as_deref().unwrap_or_default(), own.name.as_deref().unwrap_or_default());
+    ineffective("CapacityBuffer", Some(&name), found)
 }
 
 /// Returns the settings of a NodeOverlay that have no effect.

@@ -22,6 +22,7 @@ pub(crate) fn settings(kind: &str, value: &Value) -> Vec<Ineffective> {
     match kind {
         "EC2NodeClass" => own(KeyOwner::Class),
         "NodeOverlay" => own(KeyOwner::Overlay),
+        "CapacityBuffer" => own(KeyOwner::Buffer),
         "NodeClaim" => own(KeyOwner::Claim),
         "Node" => own(KeyOwner::Node),
         "Pod" => own(KeyOwner::Pod),

@@ -86,7 +86,7 @@ mod tests {
 
     fn resolved(replicas: i32) -> Result<BufferSize, BufferError> {
         let template = Some("web".to_owned());
-        Ok(BufferSize { replicas, pod_template: template, pod_template_generation: Some(3) })
+        Ok(BufferSize { replicas, pod_template: template, pod_template_generation: Some(3), is_inactive: false })
     }
 
     fn buffer_view(

@@ -140,6 +140,8 @@ pub const FITS_EXISTING_CAPACITY: &str = "FitsExistingCapacity";
 pub const REQUIRES_NEW_CAPACITY: &str = "RequiresNewCapacity";
 /// CapacityBuffer: template or number of pods are unknown.
 pub const NOT_READY_FOR_PROVISIONING: &str = "NotReadyForProvisioning";
+/// CapacityBuffer: it keeps capacity at other times.
+pub const OUTSIDE_ACTIVE_TIMES: &str = "OutsideActiveTimes";
 /// CapacityBuffer: it requests no pods.
 pub const BUFFER_EMPTY: &str = "BufferEmpty";
 

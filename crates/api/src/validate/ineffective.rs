@@ -27,6 +27,8 @@ impl fmt::Display for Ineffective {
 /// Object, or part of an object, that has keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyOwner {
+    /// CapacityBuffer.
+    Buffer,
     /// EC2NodeClass.
     Class,
     /// NodeClaim.
@@ -46,6 +48,7 @@ pub enum KeyOwner {
 impl fmt::Display for KeyOwner {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
+            Self::Buffer => "CapacityBuffers",
             Self::Class => "EC2NodeClasses",
             Self::Claim => "NodeClaims",
             Self::Node => "Nodes",
@@ -63,9 +66,10 @@ const DOMAIN: &str = "kerf.sh/";
 const BEHIND: &str = "kerf.sh0";
 
 /// Our annotations, with the owners on which they are read. A test compares the keys with those of [`annotation`].
-const ANNOTATIONS: [(&str, &[KeyOwner]); 41] = {
-    use KeyOwner::{Claim, Class, Node, Overlay, Pod, Pool, PoolTemplate};
+const ANNOTATIONS: [(&str, &[KeyOwner]); 42] = {
+    use KeyOwner::{Buffer, Claim, Class, Node, Overlay, Pod, Pool, PoolTemplate};
     [
+        (annotation::ACTIVE_TIMES, &[Buffer]),
         (annotation::ADOPTED_AT, &[Claim]),
         (annotation::AGENT, &[Class]),
         (annotation::AGENT_HEARTBEAT, &[Node]),

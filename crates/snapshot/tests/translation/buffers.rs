@@ -175,3 +175,20 @@ fn buffer_pods_are_admitted_as_the_api_server_would() {
     let error = cluster.build().buffers[0].resolved.clone().unwrap_err().to_string();
     assert!(error.contains("LimitRange default/low") && error.contains("request is 1"), "{error}");
 }
+
+#[test]
+fn buffer_has_pods_only_at_its_active_times() {
+    let active = |times: &str, now| {
+        let mut cluster = cluster(json!({"podTemplateRef": {"name": "small"}, "replicas": 2}));
+        cluster.buffers[0]["metadata"]["annotations"] = json!({"kerf.sh/active-times": times});
+        Cluster { now: Some(now), ..cluster }.build()
+    };
+    let (times, day, night) = ("0 7 * * * for 11h in Europe/Berlin", "2026-11-21T12:00:00Z", "2026-11-21T18:00:00Z");
+    assert_eq!(pods(&active(times, day)).len(), 2);
+    let built = active(times, night);
+    assert!(pods(&built).is_empty());
+    let (_, state) = provisioning(&built, &plan(&built.snapshot)).remove(0);
+    assert_eq!(state, Provisioning::OutsideActiveTimes);
+    let error = active("at night", day).buffers[0].resolved.clone().unwrap_err().to_string();
+    assert!(error.starts_with("annotation kerf.sh/active-times: \"at night\" names no times"), "{error}");
+}

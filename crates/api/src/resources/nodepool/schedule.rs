@@ -3,9 +3,12 @@
 //! Time zones are compiled in, so that images without a file system have them, and all builds have the same ones. `jiff-cron`
 //! has fields for seconds and years, and another rule for a star in one of the two fields for days.
 
+mod times;
+
 use jiff::civil::Date;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Timestamp, ToSpan};
+pub use times::{InvalidTimes, Times};
 
 /// Error for a text that is not a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
