@@ -75,7 +75,7 @@ async fn wait_for_buffer_condition(fixture: &Fixture, type_: &str, reason: &str)
         let buffers: Api<CapacityBuffer> = Api::namespaced(fixture.client.clone(), "default");
         let buffer = buffers.get("spare").await?;
         let status = buffer.status.clone().unwrap_or_default();
-        let found = api::status::find(&status.conditions, type_).context("no such condition")?;
+        let found = status::find(&status.conditions, type_).context("no such condition")?;
         ensure!(found.reason == reason, "it is {} because of {}: {}", found.status, found.reason, found.message);
         Ok(Some(buffer))
     })
@@ -134,7 +134,7 @@ fn overlay(name: &str, instance_type: &str, change: &str) -> Value {
 async fn wait_for_overlay_condition(fixture: &Fixture, name: &str, reason: &str) -> Result<String> {
     eventually(&format!("{reason} on overlay {name}"), LIMIT, async || {
         let overlay = fixture.api::<NodeOverlay>().get(name).await?;
-        let found = api::status::find(overlay.conditions(), condition::VALIDATION_SUCCEEDED).context("no condition")?;
+        let found = status::find(overlay.conditions(), condition::VALIDATION_SUCCEEDED).context("no condition")?;
         ensure!(found.reason == reason, "it is {} because of {}", found.status, found.reason);
         ensure!(overlay.is_true(condition::READY) == found.is_true(), "Ready says something else");
         Ok(Some(found.message.clone()))

@@ -2,6 +2,7 @@
 
 mod commands;
 mod display;
+mod group_shortage;
 mod nodes;
 mod partial;
 mod preferences;
@@ -14,11 +15,12 @@ use serde::{Deserialize, Serialize};
 
 pub use commands::{Balance, CommandCause, CommandReason, Destination, DisruptedNode, PlannedCommand, Relocation};
 pub use display::last_attempts;
+pub use group_shortage::GroupShortage;
 pub use nodes::{NodeVerdict, Overload};
-pub use preferences::PreferenceDecision;
+pub use preferences::{Preference, PreferenceDecision};
 pub use resizes::{ContainerResize, NotResized, NotResizedReason, Resize, ResizeReason};
 
-use crate::model::{CapacityType, MicroDollars, Requirement, Resources};
+use crate::model::{MicroDollars, Requirement, Resources};
 
 /// Decisions for one snapshot.
 #[must_use]
@@ -176,45 +178,6 @@ pub enum PlacementReason {
     Opened,
 }
 
-/// Dropped preference.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Preference {
-    /// Preferred pod affinity.
-    Near {
-        /// Weight, 1 to 100.
-        weight: i32,
-        /// Topology key.
-        key: String,
-    },
-    /// Preferred pod anti-affinity.
-    Apart {
-        /// Weight, 1 to 100.
-        weight: i32,
-        /// Topology key.
-        key: String,
-    },
-    /// Preferred node affinity.
-    Nodes {
-        /// Weight, 1 to 100.
-        weight: i32,
-        /// Preferred requirements.
-        term: Vec<Requirement>,
-    },
-    /// Spread with `ScheduleAnyway`.
-    Spread {
-        /// Topology key.
-        key: String,
-    },
-    /// Nodes without `PreferNoSchedule` taints.
-    SoftTaints,
-    /// Part of the pod in its workload's capacity split.
-    Share {
-        /// Side of the split: spot, or else on-demand.
-        of: CapacityType,
-    },
-}
-
 /// Reason why one NodePool cannot take a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -280,23 +243,6 @@ pub enum UnschedulableReason {
     Group(GroupShortage),
     /// Every type is excluded.
     Types(TypesMismatch),
-}
-
-/// Pod group that does not get the places that it needs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GroupShortage {
-    /// Name of the group, `namespace/name`.
-    pub group: String,
-    /// Number of pods that the group needs.
-    pub least: u32,
-    /// Number of its pods that run, or could get a place.
-    pub placed: u32,
-    /// Number of its pods that exist.
-    pub existing: u32,
-    /// Reason why the NodePool takes no further pod; `None` if too few pods exist.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nearest: Option<Box<UnschedulableReason>>,
 }
 
 /// Inter-pod constraint that leaves no domain.

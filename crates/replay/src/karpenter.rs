@@ -158,6 +158,13 @@ fn kind(node: &Node) -> impl Ord {
 }
 
 /// Returns the snapshot with disruption disabled.
+/// Removes what Karpenter does not know: limits of the cost, and pod groups.
+pub(crate) fn forget_additions(snapshot: &mut Snapshot) {
+    snapshot.spend_limits.clear();
+    snapshot.pools.iter_mut().for_each(|pool| pool.cost_limit = None);
+    snapshot.pods.iter_mut().for_each(|pod| pod.group = None);
+}
+
 fn calm(snapshot: &Snapshot) -> Snapshot {
     let mut calm = snapshot.clone();
     calm.pools.iter_mut().for_each(|pool| pool.disruption.consolidate_after = None);

@@ -8,7 +8,7 @@ use planner::{Destination, Nomination, Plan, PlanCache, Validation};
 use snapshot::{Input, Settings, SnapshotCache, SnapshotResult};
 
 use crate::cluster::Cluster;
-use crate::karpenter::KarpenterRules;
+use crate::karpenter::{KarpenterRules, forget_additions};
 
 /// Time without a new pod after which a plan is due, and the longest time until then, as multiples of it.
 const WINDOW: (SignedDuration, i32) = (SignedDuration::from_secs(1), 10);
@@ -127,7 +127,11 @@ impl Passes {
         let nominations = named.into_iter().map(|(_, uid, node)| (uid.clone(), node.clone())).collect();
         let (settings, seed) = (self.settings, self.seed);
         let input = cluster.input();
-        self.cache.build(&Input { seed, settings, nominations, nominated_until: until, ..input })
+        let mut built = self.cache.build(&Input { seed, settings, nominations, nominated_until: until, ..input });
+        if self.karpenter.is_some() {
+            forget_additions(&mut built.snapshot);
+        }
+        built
     }
 
     /// Decides what is due now.

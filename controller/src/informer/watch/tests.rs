@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use api::objects::Pod;
+use api::{NodePool, SpendPolicy};
 use jiff::Timestamp;
 use kube::{Client, Config};
 use serde_json::{Value, json};
@@ -162,4 +163,41 @@ async fn until(is: impl Fn() -> bool) {
         }
     };
     tokio::time::timeout(LIMIT, holds).await.expect("the condition never held");
+}
+
+/// Answers as an API server that does not know the resource.
+async fn not_found(mut stream: TcpStream, asked_for: Arc<AtomicUsize>) {
+    let mut asked = vec![0; 64 * 1024];
+    while let Ok(1..) = stream.read(&mut asked).await {
+        asked_for.fetch_add(1, Ordering::SeqCst);
+        let body = "404 page not found\n";
+        let head =
+            format!("HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n", body.len());
+        stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    }
+}
+
+/// Our own kinds are optional. Without one of Kubernetes' or Karpenter's, no plan is possible.
+#[tokio::test]
+async fn watch_of_an_own_kind_that_is_not_installed_has_no_objects() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&requests);
+    let server = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(not_found(stream, Arc::clone(&counted)));
+        }
+    });
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = Client::try_from(Config::new(format!("http://{address}").parse().unwrap())).unwrap();
+    let (notes, _published) = EventRecorder::new();
+    let (plan, _triggers) = unbounded_channel();
+    let cluster = Cluster::new(plan, notes);
+    let pools = tokio::spawn(watch::<NodePool>(client.clone(), Arc::clone(&cluster)));
+    until(|| requests.load(Ordering::SeqCst) > 0).await;
+    let policies = tokio::spawn(watch::<SpendPolicy>(client, Arc::clone(&cluster)));
+    until(|| cluster.read(|index| index.spend_policies.is_synced())).await;
+    assert!(!cluster.read(|index| index.pools.is_synced()));
+    [pools, policies, server].iter().for_each(tokio::task::JoinHandle::abort);
 }

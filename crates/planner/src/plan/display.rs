@@ -3,11 +3,11 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::utilization_limit::BUSY;
-use crate::{CapacityType, MicroDollars, Operator, Pressure, Requirement, Resources, label};
+use crate::{MicroDollars, Operator, Pressure, Requirement, Resources, label};
 
 use super::{
-    Balance, CommandCause, CommandReason, GroupShortage, LabelMismatch, NodeVerdict, Overload, PlacementReason,
-    PodVerdict, PoolMismatch, Preference, Shortfall, TopologyReason, TypesMismatch, UnschedulableReason,
+    Balance, CommandCause, CommandReason, LabelMismatch, NodeVerdict, Overload, PlacementReason, PodVerdict,
+    PoolMismatch, Preference, Shortfall, TopologyReason, TypesMismatch, UnschedulableReason,
 };
 
 impl Display for PodVerdict {
@@ -78,18 +78,6 @@ impl Display for UnschedulableReason {
             ),
             Self::Group(shortage) => write!(out, "{shortage}"),
             Self::Types(miss) => write!(out, "{miss}"),
-        }
-    }
-}
-
-impl Display for GroupShortage {
-    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let Self { group, least, placed, existing, nearest } = self;
-        match nearest {
-            Some(nearest) => {
-                write!(out, "{nearest}; pod group {group} has a place for {placed} of {least} pods, so none gets one")
-            }
-            None => write!(out, "pod group {group} has {existing} of {least} pods, so none gets a place yet"),
         }
     }
 }
@@ -240,27 +228,6 @@ impl Display for TopologyReason {
             Self::Shunned => out.write_str("podAntiAffinity: existing pods exclude every domain"),
             Self::Together => {
                 out.write_str("affinity, anti-affinity and spread constraints cannot be satisfied together")
-            }
-        }
-    }
-}
-
-impl Display for Preference {
-    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Near { weight, key } => write!(out, "preferred podAffinity by {key} (weight {weight})"),
-            Self::Apart { weight, key } => {
-                write!(out, "preferred podAntiAffinity by {key} (weight {weight})")
-            }
-            Self::Nodes { weight, term } => {
-                let keys: Vec<&str> = term.iter().map(|it| it.key.as_str()).collect();
-                write!(out, "preferred nodeAffinity by {} (weight {weight})", keys.join(" and "))
-            }
-            Self::Spread { key } => write!(out, "ScheduleAnyway spread by {key}"),
-            Self::SoftTaints => out.write_str("avoidance of PreferNoSchedule taints"),
-            Self::Share { of } => {
-                let side = if *of == CapacityType::Spot { "spot" } else { "on-demand" };
-                write!(out, "preference for {side} by {}", label::SPOT_SHARE)
             }
         }
     }

@@ -1,8 +1,10 @@
-//! Decisions about preferences with a price.
+//! Preferences of pods: dropped ones, and decisions about those with a price.
+
+use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::MicroDollars;
+use crate::model::{CapacityType, MicroDollars, Requirement, label};
 
 /// Decision whether pods of a workload that prefer separate hosts keep them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,4 +18,64 @@ pub struct PreferenceDecision {
     pub premium: Option<MicroDollars>,
     /// Maximum additional cost per hour; `None` is unlimited.
     pub limit: Option<MicroDollars>,
+}
+
+/// Dropped preference.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Preference {
+    /// Preferred pod affinity.
+    Near {
+        /// Weight, 1 to 100.
+        weight: i32,
+        /// Topology key.
+        key: String,
+    },
+    /// Preferred pod anti-affinity.
+    Apart {
+        /// Weight, 1 to 100.
+        weight: i32,
+        /// Topology key.
+        key: String,
+    },
+    /// Preferred node affinity.
+    Nodes {
+        /// Weight, 1 to 100.
+        weight: i32,
+        /// Preferred requirements.
+        term: Vec<Requirement>,
+    },
+    /// Spread with `ScheduleAnyway`.
+    Spread {
+        /// Topology key.
+        key: String,
+    },
+    /// Nodes without `PreferNoSchedule` taints.
+    SoftTaints,
+    /// Part of the pod in its workload's capacity split.
+    Share {
+        /// Side of the split: spot, or else on-demand.
+        of: CapacityType,
+    },
+}
+
+impl Display for Preference {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Near { weight, key } => write!(out, "preferred podAffinity by {key} (weight {weight})"),
+            Self::Apart { weight, key } => {
+                write!(out, "preferred podAntiAffinity by {key} (weight {weight})")
+            }
+            Self::Nodes { weight, term } => {
+                let keys: Vec<&str> = term.iter().map(|it| it.key.as_str()).collect();
+                write!(out, "preferred nodeAffinity by {} (weight {weight})", keys.join(" and "))
+            }
+            Self::Spread { key } => write!(out, "ScheduleAnyway spread by {key}"),
+            Self::SoftTaints => out.write_str("avoidance of PreferNoSchedule taints"),
+            Self::Share { of } => {
+                let side = if *of == CapacityType::Spot { "spot" } else { "on-demand" };
+                write!(out, "preference for {side} by {}", label::SPOT_SHARE)
+            }
+        }
+    }
 }

@@ -173,3 +173,20 @@ fn replay_replaces_nodes_whose_nodepool_has_changed() {
     assert_eq!(removed(&figures), [("Drifted", 1)]);
     assert_eq!((figures.launches, figures.evicted, figures.pending), (2, 1, 0));
 }
+
+/// Karpenter knows no limit of the cost, so its side of a comparison has none.
+#[test]
+fn replay_by_the_rules_of_karpenter_ignores_limits_of_the_cost() {
+    let mut limited = pool(&json!({}));
+    let annotations = [("kerf.sh/max-cost-per-hour".to_owned(), "0".to_owned())].into();
+    Arc::make_mut(&mut limited.pools[0]).metadata.annotations = Some(annotations);
+    let mut builder = recording([limited]);
+    builder.set(at(10), pod("a", 1, 10));
+    let history = builder.finish(at(600));
+    let (market, pace, settings) = (market(), Pace::default(), Settings::default());
+    let launches = [Rules::Kerf, Rules::Karpenter].map(|rules| {
+        let replay = Replay { history: &history, market: &market, settings, rules, pace };
+        replay.run(&mut |_| {}).launches
+    });
+    assert_eq!(launches, [0, 1]);
+}
