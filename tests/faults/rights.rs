@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use api::decisions::storage::{DECISIONS, SUMMARIES};
 use api::objects::{Node, NodeReport};
 use api::status::Conditioned;
-use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool, condition, label, reason};
+use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool, SpendPolicy, condition, label, reason};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams};
@@ -127,7 +127,7 @@ async fn stale_report(fixture: &Fixture) -> Result<()> {
     .await
 }
 
-/// Waits until the controller has written conditions to an overlay and a buffer.
+/// Waits until the controller has written conditions to an overlay, a buffer and a SpendPolicy.
 async fn wait_for_status_conditions(fixture: &Fixture) -> Result<()> {
     let overlay = json!({
         "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": POOL},
@@ -141,17 +141,25 @@ async fn wait_for_status_conditions(fixture: &Fixture) -> Result<()> {
         "metadata": {"name": POOL, "namespace": "default"},
         "spec": {"podTemplateRef": {"name": "nobody"}, "replicas": 1},
     });
-    fixture.environment.apply_value(overlay).await?;
-    fixture.environment.apply_value(buffer).await?;
+    let policy = json!({
+        "apiVersion": "kerf.sh/v1alpha1", "kind": "SpendPolicy", "metadata": {"name": POOL},
+        "spec": {"maxCostPerHour": "1000"},
+    });
+    for object in [overlay, buffer, policy] {
+        fixture.environment.apply_value(object).await?;
+    }
     let buffers: Api<CapacityBuffer> = Api::namespaced(fixture.client.clone(), "default");
-    eventually("verdicts on overlay and buffer", LIMIT, async || {
+    eventually("verdicts on overlay, buffer and SpendPolicy", LIMIT, async || {
         let overlay = fixture.api::<NodeOverlay>().get(POOL).await?;
         let reported = api::status::find(overlay.conditions(), condition::VALIDATION_SUCCEEDED).is_some();
         let buffer = buffers.get(POOL).await?.status.unwrap_or_default();
         ensure!(reported && !buffer.conditions.is_empty(), "overlay: {reported}, buffer: {:?}", buffer.conditions);
+        let policy = fixture.api::<SpendPolicy>().get(POOL).await?.status.unwrap_or_default();
+        ensure!(!policy.conditions.is_empty(), "the SpendPolicy has no condition");
         Ok(Some(()))
     })
     .await?;
+    fixture.api::<SpendPolicy>().delete(POOL, &DeleteParams::default()).await?;
     fixture.api::<NodeOverlay>().delete(POOL, &DeleteParams::default()).await?;
     buffers.delete(POOL, &DeleteParams::default()).await?;
     Ok(())
