@@ -1,6 +1,5 @@
 //! SpendPolicies of a plan: what their NodePools cost, and what they may cost.
 
-use api::spendpolicy::SpendLimits;
 use serde::Serialize;
 use snapshot::SpendState;
 
@@ -32,7 +31,7 @@ pub(super) fn policies(answer: &PlanAnswer) -> Vec<SpendReport> {
 
 fn report(answer: &PlanAnswer, state: &SpendState) -> SpendReport {
     let (before, after) = sums(answer, state);
-    let limits = limits(state);
+    let limits = state.applied_limits();
     SpendReport {
         name: state.policy.clone(),
         node_pools: state.pools.iter().cloned().collect(),
@@ -49,15 +48,10 @@ fn sums(answer: &PlanAnswer, state: &SpendState) -> (i64, i64) {
     (before.sum(), after.sum())
 }
 
-/// Returns the limits. An invalid policy permits nothing.
-fn limits(state: &SpendState) -> SpendLimits {
-    state.limits.clone().unwrap_or(SpendLimits { max: Some(0), soft: None })
-}
-
 /// Returns each SpendPolicy as a sentence.
 pub(crate) fn spend_text(answer: &PlanAnswer) -> Vec<String> {
     let text = |state: &SpendState| {
-        let ((before, after), limits) = (sums(answer, state), limits(state));
+        let ((before, after), limits) = (sums(answer, state), state.applied_limits());
         let named = [("at most", limits.max), ("soft limit", limits.soft)];
         let bounds = named.into_iter().filter_map(|(name, limit)| Some(format!(", {name} {}/h", rounded(limit?))));
         let bounds: String = bounds.collect();

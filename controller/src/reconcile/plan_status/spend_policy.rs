@@ -46,7 +46,7 @@ fn target(meta: &ObjectMeta) -> Target {
     Target::SpendPolicy(meta.name.clone().unwrap_or_default())
 }
 
-/// Reports whether the status must be written: at once if more than amounts changed, otherwise after the interval.
+/// Reports whether the status must be written: immediately if more than amounts changed, otherwise after the interval.
 fn is_due(before: &SpendPolicyStatus, after: &SpendPolicyStatus, now: Timestamp) -> bool {
     let decisive = |status: &SpendPolicyStatus| {
         let conditions: Vec<_> = status.conditions.iter().map(|it| (it.type_.clone(), it.reason.clone())).collect();
@@ -64,7 +64,7 @@ fn next_status(before: &SpendPolicyStatus, view: &SpendPolicyView, state: &Spend
     let zone = rules.as_ref().map_or(jiff::tz::TimeZone::UTC, |rules| rules.zone.clone());
     let spending = MonthCost::continued(MonthCost::of_status(before), state.cost.0, &zone, view.now);
     status.set_spending(&spending);
-    let limits = state.limits.clone().unwrap_or(SpendLimits { max: Some(0), soft: None });
+    let limits = state.applied_limits();
     status.node_pools = i64::try_from(state.pools.len()).unwrap_or(i64::MAX);
     status.max_cost_per_hour = limits.max.map(dollars);
     status.soft_cost_per_hour = limits.soft.map(dollars);

@@ -30,6 +30,14 @@ pub struct SpendState {
     pub limits: Result<SpendLimits, Vec<SpendFault>>,
 }
 
+impl SpendState {
+    /// Returns the limits that apply. An invalid policy permits nothing, since a limit that fails open would be none.
+    #[must_use]
+    pub fn applied_limits(&self) -> SpendLimits {
+        self.limits.clone().unwrap_or(SpendLimits { max: Some(0), soft: None })
+    }
+}
+
 /// Evaluates the limits of the cost. NodePools above one of their limits accept any saving.
 pub(crate) fn evaluate(
     input: &Input<'_>,
@@ -40,22 +48,25 @@ pub(crate) fn evaluate(
     let mut limits: Vec<SpendLimit> = of_all_nodes(input, pools, nodes).into_iter().collect();
     let mut states = Vec::new();
     let mut above: BTreeSet<String> = BTreeSet::new();
-    for policy in &input.spend_policies {
+    let mut policies = input.spend_policies.clone();
+    policies.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
+    for policy in policies {
         let covered = Covered::new(input, policy, pools, nodes);
         let name = policy.metadata.name.clone().unwrap_or_default();
-        let at_this_moment = policy.spec.rules().map(|rules| rules.limits_at(input.now));
-        if let Err(faults) = &at_this_moment {
-            let faults = faults.iter().cloned();
-            problems.extend(faults.map(|fault| Problem::SpendPolicy { policy: name.clone(), fault }));
-        }
-        let SpendLimits { max, soft } = at_this_moment.clone().unwrap_or(SpendLimits { max: Some(0), soft: None });
-        let is_spent = policy.spec.is_budget_spent(policy.status.as_ref(), input.now);
+        let rules = policy.spec.rules();
+        let faults = rules.as_ref().err().into_iter().flatten().cloned();
+        problems.extend(faults.map(|fault| Problem::SpendPolicy { policy: name.clone(), fault }));
+        let is_spent = rules.as_ref().is_ok_and(|it| it.is_budget_spent(policy.status.as_ref(), input.now));
+        let limits_now = rules.map(|rules| rules.limits_at(input.now));
+        let state =
+            SpendState { policy: name.clone(), pools: covered.all.clone(), cost: covered.cost, limits: limits_now };
+        let SpendLimits { max, soft } = state.applied_limits();
         let named = [(max, SpendLimit::of_policy(&name)), (is_spent.then_some(0), SpendLimit::of_month(&name))];
         limits.extend(named.into_iter().filter_map(|(limit, name)| Some(covered.limited(name, limit?))));
         if soft.is_some_and(|soft| covered.cost.0 > soft) {
             above.extend(covered.pools.iter().cloned());
         }
-        states.push(SpendState { policy: name, pools: covered.all, cost: covered.cost, limits: at_this_moment });
+        states.push(state);
     }
     above.extend(limits.iter().filter(|it| it.cost > it.limit).flat_map(|it| it.pools.iter().cloned()));
     let is_above = |pool: &Pool| above.contains(&pool.name) || pool.cost_limit.is_some_and(|limit| pool.cost > limit);

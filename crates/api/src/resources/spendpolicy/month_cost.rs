@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{SpendPolicySpec, SpendPolicyStatus};
+use super::{SpendPolicyStatus, SpendRules};
 use crate::units::price::{dollars, micro_dollars};
 
 const NANOS_PER_HOUR: i128 = 3_600_000_000_000;
@@ -65,14 +65,13 @@ impl MonthCost {
     }
 }
 
-impl SpendPolicySpec {
+impl SpendRules {
     /// Reports whether the month's budget is spent, by the last status.
     #[must_use]
     pub fn is_budget_spent(&self, status: Option<&SpendPolicyStatus>, now: Timestamp) -> bool {
-        let Ok(rules) = self.rules() else { return false };
         let before = status.and_then(MonthCost::of_status);
-        let spending = || MonthCost::continued(before, before.map_or(0, |it| it.rate), &rules.zone, now);
-        rules.budget.is_some_and(|budget| spending().count.spent >= budget)
+        let spending = || MonthCost::continued(before, before.map_or(0, |it| it.rate), &self.zone, now);
+        self.budget.is_some_and(|budget| spending().count.spent >= budget)
     }
 }
 
@@ -107,6 +106,7 @@ fn midnight(day: Date, zone: &TimeZone) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resources::spendpolicy::SpendPolicySpec;
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()
@@ -158,16 +158,17 @@ mod tests {
     #[test]
     fn budget_is_spent_until_the_month_ends() {
         let spec = SpendPolicySpec { max_cost_per_month: Some("100".to_owned()), ..SpendPolicySpec::default() };
+        let rules = spec.rules().unwrap();
         let mut status = SpendPolicyStatus::default();
         let spending = |spent| Spending {
             count: count(1_000_000, spent, "2026-11-01T00:00:00Z", "2026-11-20T00:00:00Z"),
             month: String::new(),
             forecast: 0,
         };
-        assert!(!spec.is_budget_spent(None, at("2026-11-20T00:00:00Z")));
+        assert!(!rules.is_budget_spent(None, at("2026-11-20T00:00:00Z")));
         status.set_spending(&spending(99_000_000));
-        assert!(!spec.is_budget_spent(Some(&status), at("2026-11-20T00:59:00Z")));
-        assert!(spec.is_budget_spent(Some(&status), at("2026-11-20T01:00:00Z")));
-        assert!(!spec.is_budget_spent(Some(&status), at("2026-12-01T00:00:00Z")));
+        assert!(!rules.is_budget_spent(Some(&status), at("2026-11-20T00:59:00Z")));
+        assert!(rules.is_budget_spent(Some(&status), at("2026-11-20T01:00:00Z")));
+        assert!(!rules.is_budget_spent(Some(&status), at("2026-12-01T00:00:00Z")));
     }
 }
