@@ -121,11 +121,24 @@ async fn spendpolicy_crd_enforces_its_rules() -> Result<()> {
     check("spendpolicies").await
 }
 
+#[tokio::test]
+async fn provisioningrequest_crd_enforces_its_rules() -> Result<()> {
+    check("provisioningrequests").await
+}
+
 /// Resources without rows, and rows without a test, would go unnoticed.
 #[test]
 fn crds_all_have_rows_and_a_test() -> Result<()> {
-    let tested =
-        ["nodepools", "nodeclaims", "ec2nodeclasses", "nodeoverlays", "capacitybuffers", "nodeusages", "spendpolicies"];
+    let tested = [
+        "nodepools",
+        "nodeclaims",
+        "ec2nodeclasses",
+        "nodeoverlays",
+        "capacitybuffers",
+        "nodeusages",
+        "provisioningrequests",
+        "spendpolicies",
+    ];
     let tested = BTreeSet::from(tested.map(str::to_owned));
     let defined: BTreeSet<String> = crds().into_iter().map(|definition| definition.spec.names.plural).collect();
     let mut files = BTreeSet::new();

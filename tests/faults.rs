@@ -10,6 +10,8 @@
 //! not affect any other object.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
+#[path = "faults/batch.rs"]
+mod batch;
 #[path = "faults/capacity.rs"]
 mod capacity;
 #[path = "faults/classes.rs"]

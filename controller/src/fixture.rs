@@ -188,6 +188,7 @@ fn word(step: &Operation) -> String {
         Target::Node(name) => format!("node {name}"),
         Target::Overlay(name) => format!("overlay {name}"),
         Target::Buffer { namespace, name } => format!("buffer {namespace}/{name}"),
+        Target::Request { namespace, name } => format!("request {namespace}/{name}"),
         Target::SpendPolicy(name) => format!("spend policy {name}"),
         Target::Usage(name) => format!("usage {name}"),
     };

@@ -331,6 +331,7 @@ impl Provisioner {
             overlays: index.overlays.values().collect(),
             spend_policies: index.spend_policies.values().collect(),
             buffers: index.buffers.values().collect(),
+            requests: index.requests.values().collect(),
             pod_templates: index.pod_templates.values().collect(),
             deployments: index.deployments.values().collect(),
             replica_sets: index.replica_sets.values().collect(),

@@ -17,7 +17,7 @@ use api::objects::{
     Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
     VolumeAttachment,
 };
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, SpendPolicy, endpoint};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy, endpoint};
 use cloud::Cloud;
 use daemon::admin::Admin;
 use daemon::metric::Metrics;
@@ -268,9 +268,10 @@ fn watch_all(client: &Client, cluster: &Arc<Cluster>, gates: Gates, tasks: &mut 
     kinds.watch::<PriorityClass>(true);
     kinds.watch::<NodeReport>(true);
     kinds.watch::<SpendPolicy>(true);
+    kinds.watch::<ProvisioningRequest>(true);
+    kinds.watch::<PodTemplate>(true);
     kinds.watch::<NodeOverlay>(gates.node_overlay);
     kinds.watch::<CapacityBuffer>(gates.capacity_buffer);
-    kinds.watch::<PodTemplate>(gates.capacity_buffer);
     kinds.watch::<Deployment>(gates.capacity_buffer);
     kinds.watch::<ReplicaSet>(gates.capacity_buffer);
     kinds.watch::<StatefulSet>(gates.capacity_buffer);

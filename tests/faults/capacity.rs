@@ -5,7 +5,6 @@ use anyhow::{Context, Result, ensure};
 use api::status::{self, Conditioned};
 use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool, SpendPolicy, annotation, condition, label, reason};
 use cloud::ZonalShift;
-use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -14,17 +13,10 @@ use testbed::eventually;
 
 use super::fixture::{Fixture, LIMIT, run};
 
-/// Returns the NodeClaims of a NodePool that are not being deleted.
-async fn claims_of(fixture: &Fixture, pool: &str) -> Result<Vec<NodeClaim>> {
-    let mut claims = fixture.claims().await?;
-    claims.retain(|claim| claim.labels().get(label::NODEPOOL).is_some_and(|found| found == pool));
-    Ok(claims)
-}
-
 /// Waits for `count` initialized NodeClaims of a NodePool.
 async fn initialized(fixture: &Fixture, pool: &str, count: usize) -> Result<Vec<NodeClaim>> {
     eventually(&format!("{count} initialized claims of {pool}"), LIMIT, async || {
-        let claims = claims_of(fixture, pool).await?;
+        let claims = fixture.claims_of(pool).await?;
         let ready = claims.iter().filter(|claim| claim.is_true(condition::INITIALIZED)).count();
         ensure!(claims.len() == count && ready == count, "{ready} of {} are initialized", claims.len());
         Ok(Some(claims))
@@ -254,11 +246,11 @@ fn limit_of_the_cost_holds_over_a_restart_until_it_is_raised() {
         // The restarted controller has planned for all pods once the new pod runs on a node of another NodePool.
         fixture.pod("free", "1", json!({})).await?;
         fixture.runs("free").await?;
-        ensure!(claims_of(fixture, "limited").await?.len() == 1, "the limit was exceeded");
+        ensure!(fixture.claims_of("limited").await?.len() == 1, "the limit was exceeded");
 
         fixture.environment.apply_value(limited("0.50")).await?;
         fixture.runs("second").await?;
-        ensure!(claims_of(fixture, "limited").await?.len() == 2, "a node for each pod");
+        ensure!(fixture.claims_of("limited").await?.len() == 2, "a node for each pod");
         fixture.api::<NodePool>().delete("limited", &DeleteParams::default()).await?;
         Ok(())
     });
@@ -312,60 +304,12 @@ fn spend_policy_limits_its_pools_and_reports_their_cost() {
             Ok(ready.filter(|ready| ready.is_false() && ready.message.contains("spec.windows[0].schedule")))
         })
         .await?;
-        ensure!(claims_of(fixture, "research").await?.len() == 1, "an invalid policy permits no launch");
+        ensure!(fixture.claims_of("research").await?.len() == 1, "an invalid policy permits no launch");
 
         fixture.environment.apply_value(limited("0.50")).await?;
         fixture.runs("second").await?;
         policies.delete("research", &DeleteParams::default()).await?;
         fixture.api::<NodePool>().delete("research", &DeleteParams::default()).await?;
-        Ok(())
-    });
-}
-
-#[test]
-fn pod_group_gets_nodes_for_all_pods_or_none() {
-    run(async |fixture| {
-        let pool = |cpu: &str| {
-            json!({
-                "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "training"},
-                "spec": {"limits": {"cpu": cpu}, "disruption": {"consolidateAfter": "Never"}, "template": {
-                    "metadata": {"labels": {"group": "training"}},
-                    "spec": {
-                        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-                        "requirements": [{"key": label::INSTANCE_TYPE, "operator": "In", "values": ["m5.xlarge"]}],
-                    },
-                }},
-            })
-        };
-        fixture.environment.apply_value(pool("8")).await?;
-        let job = json!({
-            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "training", "namespace": "default"},
-            "spec": {"parallelism": 3, "completions": 3, "template": {
-                "metadata": {"labels": {"app": "training"}, "annotations": {annotation::POD_GROUP_MIN: "3"}},
-                "spec": {
-                    "restartPolicy": "Never",
-                    "nodeSelector": {"group": "training"},
-                    "containers": [{"name": "app", "image": "app", "resources": {"requests": {"cpu": "3"}}}],
-                },
-            }},
-        });
-        fixture.environment.apply_value(job).await?;
-        let reason = "pod group default/training has a place for 2 of 3 pods, so none gets one";
-        fixture.wait_for_event("training", reason::FAILED_SCHEDULING, reason).await?;
-        ensure!(claims_of(fixture, "training").await?.is_empty(), "no node for a part of the group");
-
-        fixture.environment.apply_value(pool("12")).await?;
-        eventually("all pods of the group to run", LIMIT, async || {
-            let pods = fixture.pods().list(&ListParams::default().labels("app=training")).await?.items;
-            let running = pods.iter().filter(|pod| pod.status.phase == "Running").count();
-            ensure!(running == 3, "{running} of {} run", pods.len());
-            Ok(Some(()))
-        })
-        .await?;
-        ensure!(claims_of(fixture, "training").await?.len() == 3, "a node for each pod");
-        let jobs: Api<Job> = Api::namespaced(fixture.client.clone(), "default");
-        jobs.delete("training", &DeleteParams::background()).await?;
-        fixture.api::<NodePool>().delete("training", &DeleteParams::default()).await?;
         Ok(())
     });
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
-use api::{EC2NodeClass, NodeClaim, NodePool, condition, taint};
+use api::{EC2NodeClass, NodeClaim, NodePool, condition, label, taint};
 use cloud::fake::FakeInstance;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Event;
@@ -195,6 +195,13 @@ impl Fixture {
     pub async fn claims(&self) -> Result<Vec<NodeClaim>> {
         let mut claims: Vec<NodeClaim> = self.list().await?;
         claims.retain(|claim| claim.metadata.deletion_timestamp.is_none());
+        Ok(claims)
+    }
+
+    /// Returns the NodeClaims of a NodePool that are not being deleted.
+    pub async fn claims_of(&self, pool: &str) -> Result<Vec<NodeClaim>> {
+        let mut claims = self.claims().await?;
+        claims.retain(|claim| claim.labels().get(label::NODEPOOL).is_some_and(|found| found == pool));
         Ok(claims)
     }
 

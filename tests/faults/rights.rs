@@ -7,7 +7,9 @@ use anyhow::{Context, Result, ensure};
 use api::decisions::storage::{DECISIONS, SUMMARIES};
 use api::objects::{Node, NodeReport};
 use api::status::Conditioned;
-use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool, SpendPolicy, condition, label, reason};
+use api::{
+    CapacityBuffer, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy, condition, label, reason,
+};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams};
@@ -127,7 +129,7 @@ async fn stale_report(fixture: &Fixture) -> Result<()> {
     .await
 }
 
-/// Waits until the controller has written conditions to an overlay, a buffer and a SpendPolicy.
+/// Waits until the controller has written conditions to an overlay, a buffer, a request and a SpendPolicy.
 async fn wait_for_status_conditions(fixture: &Fixture) -> Result<()> {
     let overlay = json!({
         "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": POOL},
@@ -145,23 +147,35 @@ async fn wait_for_status_conditions(fixture: &Fixture) -> Result<()> {
         "apiVersion": "kerf.sh/v1alpha1", "kind": "SpendPolicy", "metadata": {"name": POOL},
         "spec": {"maxCostPerHour": "1000"},
     });
-    for object in [overlay, buffer, policy] {
+    let request = json!({
+        "apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest",
+        "metadata": {"name": POOL, "namespace": "default"},
+        "spec": {
+            "provisioningClassName": "check-capacity.autoscaling.x-k8s.io",
+            "podSets": [{"podTemplateRef": {"name": "nobody"}, "count": 1}],
+        },
+    });
+    for object in [overlay, buffer, policy, request] {
         fixture.environment.apply_value(object).await?;
     }
     let buffers: Api<CapacityBuffer> = Api::namespaced(fixture.client.clone(), "default");
-    eventually("verdicts on overlay, buffer and SpendPolicy", LIMIT, async || {
+    let requests: Api<ProvisioningRequest> = Api::namespaced(fixture.client.clone(), "default");
+    eventually("verdicts on overlay, buffer, request and SpendPolicy", LIMIT, async || {
         let overlay = fixture.api::<NodeOverlay>().get(POOL).await?;
         let reported = api::status::find(overlay.conditions(), condition::VALIDATION_SUCCEEDED).is_some();
         let buffer = buffers.get(POOL).await?.status.unwrap_or_default();
         ensure!(reported && !buffer.conditions.is_empty(), "overlay: {reported}, buffer: {:?}", buffer.conditions);
         let policy = fixture.api::<SpendPolicy>().get(POOL).await?.status.unwrap_or_default();
         ensure!(!policy.conditions.is_empty(), "the SpendPolicy has no condition");
+        let request = requests.get(POOL).await?.status.unwrap_or_default();
+        ensure!(!request.conditions.is_empty(), "the ProvisioningRequest has no condition");
         Ok(Some(()))
     })
     .await?;
     fixture.api::<SpendPolicy>().delete(POOL, &DeleteParams::default()).await?;
     fixture.api::<NodeOverlay>().delete(POOL, &DeleteParams::default()).await?;
     buffers.delete(POOL, &DeleteParams::default()).await?;
+    requests.delete(POOL, &DeleteParams::default()).await?;
     Ok(())
 }
 

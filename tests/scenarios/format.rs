@@ -33,7 +33,7 @@
 //!           deletion-cost N surges protected-for DURATION [of WORKLOAD] (disrupt-at-most-once-per; 0s: no longer protected)
 //!           usage AMOUNTS after HOURS [pressed] lowered-from AMOUNTS (its original requests)
 //!           restored N DURATION (number of raises, and time since the last) not-resizable REASON
-//! daemon, buffer              as pod: the pod of a DaemonSet, and the virtual pods of a CapacityBuffer
+//! daemon, buffer, request     as pod: the pod of a DaemonSet, the virtual pods of a CapacityBuffer, those of a ProvisioningRequest
 //! namespace NAME labels L
 //! read-write-once-pod NAMESPACE/NAME    a volume claim with access mode ReadWriteOncePod
 //! preferences ignored         preference-premium P          min-values best-effort        max-instance-types N        min-spot-types N
@@ -58,8 +58,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use planner::{
-    BoundPod, Catalogue, Daemon, InstanceType, Leaving, MicroDollars, Millis, MinValuesPolicy, Node, Pod, PodShape,
-    PreferencePolicy, Resources, Snapshot, SpendLimit,
+    BoundPod, CapacityHolder, Catalogue, Daemon, InstanceType, Leaving, MicroDollars, Millis, MinValuesPolicy, Node,
+    Pod, PodShape, PreferencePolicy, Resources, Snapshot, SpendLimit,
 };
 
 use crate::values;
@@ -194,8 +194,13 @@ impl Reader {
     fn pods(&mut self, statement: &Statement) -> Result<(), String> {
         let (namespace, plain) = namespaced(&statement.name);
         let mut shape = pods::shape(statement, namespace)?;
-        let buffer = (statement.subject == "buffer").then(|| format!("{namespace}/{plain}"));
-        if buffer.is_some() {
+        let full_name = || format!("{namespace}/{plain}");
+        let holder = match statement.subject.as_str() {
+            "buffer" => Some(CapacityHolder::Buffer(full_name())),
+            "request" => Some(CapacityHolder::Request(full_name())),
+            _ => None,
+        };
+        if statement.subject == "buffer" {
             shape.priority = i32::MIN;
         }
         let since = statement.word("pending-for").map(values::duration).transpose()?.unwrap_or(0);
@@ -215,7 +220,7 @@ impl Reader {
                 nominated: statement.word("nominated").map(str::to_owned),
                 nominated_after: 0,
                 claims,
-                buffer: buffer.clone(),
+                holder: holder.clone(),
                 mix: pods::mix(statement, namespace)?,
                 group: pods::group(statement)?,
             });
@@ -267,7 +272,7 @@ impl Reader {
             used: sizing.as_ref().and_then(|sizing| sizing.used).map(|used| used.p95),
             sizing: sizing.map(Box::new),
             surges: statement.has("surges"),
-            buffer: None,
+            holder: None,
         });
         let forced = matches!(node.leaving, Some(Leaving::Interrupted { .. }));
         let stays = ["do-not-disrupt", "do-not-disrupt-for", "eviction-blocked"].iter().any(|word| statement.has(word));

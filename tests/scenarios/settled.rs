@@ -27,7 +27,7 @@ pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
         draw(&mut after, bought.reservation());
         after.nodes.push(Arc::new(node));
     }
-    let real = |pod: &Pod| pod.buffer.is_none();
+    let real = |pod: &Pod| pod.holder.is_none();
     for (pod, place) in snapshot.pods.iter().zip(&places) {
         match place {
             Some(node) if real(pod) => bind(&mut after, pod, node, workloads.get(&pod.uid)),

@@ -15,6 +15,7 @@ pub mod installation;
 pub mod karpenter;
 pub mod kubeconfig;
 pub mod kubelet;
+pub mod kueue;
 pub mod linters;
 pub mod load;
 pub mod machines;

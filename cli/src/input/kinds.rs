@@ -15,6 +15,7 @@ pub enum Kind {
     NodeOverlay,
     NodeClaim,
     CapacityBuffer,
+    ProvisioningRequest,
     SpendPolicy,
     Node,
     NodeUsage,
@@ -37,12 +38,13 @@ pub enum Kind {
 }
 
 /// Group, version and scope (`true` for namespaced) of each kind.
-const KNOWN: [(Kind, &str, &str, bool); 24] = [
+const KNOWN: [(Kind, &str, &str, bool); 25] = [
     (Kind::EC2NodeClass, "karpenter.k8s.aws", "v1", false),
     (Kind::NodePool, "karpenter.sh", "v1", false),
     (Kind::NodeOverlay, "karpenter.sh", "v1alpha1", false),
     (Kind::NodeClaim, "karpenter.sh", "v1", false),
     (Kind::CapacityBuffer, "autoscaling.x-k8s.io", "v1beta1", true),
+    (Kind::ProvisioningRequest, "autoscaling.x-k8s.io", "v1", true),
     (Kind::SpendPolicy, "kerf.sh", "v1alpha1", false),
     (Kind::Node, "", "v1", false),
     (Kind::NodeUsage, "kerf.sh", "v1alpha1", false),

@@ -25,6 +25,7 @@ pub(super) fn add(objects: &mut Objects, mut raw: Raw) -> Result<(), Vec<InputEr
             let buffer: CapacityBuffer = typed(&raw)?;
             objects.buffers.push(Arc::new(valid(&raw, buffer, |buffer| validate::capacity_buffer(&buffer.spec))?));
         }
+        Kind::ProvisioningRequest => objects.requests.push(Arc::new(typed(&raw)?)),
         Kind::SpendPolicy => {
             let policy: SpendPolicy = typed(&raw)?;
             let policy = valid(&raw, policy, |policy| validate::spend_policy(&policy.spec))?;

@@ -101,6 +101,7 @@ pub(super) const CLUSTER: &[Resource] = &[
     Resource::new("karpenter.sh", &["v1alpha1"], "nodeoverlays", "NodeOverlay"),
     Resource::new("autoscaling.x-k8s.io", &["v1beta1"], "capacitybuffers", "CapacityBuffer"),
     Resource::new("kerf.sh", &["v1alpha1"], "nodeusages", "NodeUsage"),
+    Resource::new("autoscaling.x-k8s.io", &["v1"], "provisioningrequests", "ProvisioningRequest"),
     Resource::new("kerf.sh", &["v1alpha1"], "spendpolicies", "SpendPolicy"),
 ];
 

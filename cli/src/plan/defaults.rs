@@ -87,7 +87,7 @@ fn pool(pool: &mut NodePool, now: Timestamp) -> Option<String> {
     }
 }
 
-/// Returns warnings for overlays and buffers without effect, with the reason from their conditions.
+/// Returns warnings for overlays, buffers and requests without effect, with the reason from their conditions.
 pub(super) fn without_capacity(objects: &Objects, built: &SnapshotResult) -> Vec<String> {
     let overlays = built.overlays.iter().filter_map(|it| Some((&it.overlay, it.error.as_ref()?)));
     let overlays = overlays.map(|(name, trouble)| format!("NodeOverlay {name} is ignored: {trouble}"));
@@ -98,7 +98,21 @@ pub(super) fn without_capacity(objects: &Objects, built: &SnapshotResult) -> Vec
         let strategy = &buffer.spec.provisioning_strategy;
         format!("CapacityBuffer {namespace}/{name} gets no capacity: strategy {strategy} is not supported")
     });
-    overlays.chain(buffers).chain(foreign).collect()
+    overlays.chain(buffers).chain(foreign).chain(requests_without_capacity(objects, built)).collect()
+}
+
+/// Returns warnings for ProvisioningRequests that cannot be planned, or of which parts have no effect.
+fn requests_without_capacity(objects: &Objects, built: &SnapshotResult) -> Vec<String> {
+    let unresolved = built.requests.iter().filter_map(|it| Some((&it.request, it.resolved.as_ref().err()?)));
+    let unresolved =
+        unresolved.map(|(name, trouble)| format!("ProvisioningRequest {name} gets no capacity: {trouble}"));
+    let foreign = objects.requests.iter().filter(|request| request.class().is_none()).map(|request| {
+        let (namespace, name) = workload::key(&request.metadata);
+        let class = &request.spec.provisioning_class_name;
+        format!("ProvisioningRequest {namespace}/{name} gets no capacity: class {class} is not supported")
+    });
+    let ineffective = objects.requests.iter().flat_map(|request| snapshot::ineffective_in_request(request));
+    unresolved.chain(foreign).chain(ineffective.map(|problem| problem.to_string())).collect()
 }
 
 /// Returns a warning for unhealthy nodes that are not replaced because the feature gate is closed.

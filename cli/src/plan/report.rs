@@ -9,7 +9,7 @@ mod splits;
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::{label, quantity};
-use planner::{Launch, PodVerdict, Purpose, Requirement, Resources};
+use planner::{CapacityHolder, Launch, PodVerdict, Purpose, Requirement, Resources};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -185,17 +185,16 @@ impl PlanReport {
     }
 }
 
-/// Returns all warnings, including buffers without capacity: their virtual pods are not reported as unschedulable.
+/// Returns all warnings, including buffers and requests without capacity: their virtual pods are not reported as unschedulable.
 fn warnings(answer: &PlanAnswer) -> Vec<String> {
-    let mut missing: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut missing: BTreeMap<&CapacityHolder, usize> = BTreeMap::new();
     for (pod, verdict) in answer.built.snapshot.pods.iter().zip(&answer.plan.report.pods) {
-        if let Some(buffer) = pod.buffer.as_deref().filter(|_| is_unplaced(verdict)) {
-            *missing.entry(buffer).or_default() += 1;
+        if let Some(holder) = pod.holder.as_ref().filter(|_| is_unplaced(verdict)) {
+            *missing.entry(holder).or_default() += 1;
         }
     }
-    let without_capacity = missing
-        .into_iter()
-        .map(|(buffer, count)| format!("CapacityBuffer {buffer}: no capacity for {count} of its pods"));
+    let without_capacity =
+        missing.into_iter().map(|(holder, count)| format!("{holder}: no capacity for {count} of its pods"));
     let without_types = answer.plan.report.pools_without_types.iter();
     let without_types =
         without_types.map(|pool| format!("NodePool {pool}: no available instance type matches its requirements"));
@@ -302,7 +301,7 @@ fn existing(answer: &PlanAnswer) -> Vec<Placed> {
 
 fn unschedulable(answer: &PlanAnswer) -> Vec<UnschedulablePod> {
     let all = answer.built.snapshot.pods.iter().zip(&answer.plan.report.pods);
-    let without = all.filter(|(pod, verdict)| pod.buffer.is_none() && is_unplaced(verdict));
+    let without = all.filter(|(pod, verdict)| pod.holder.is_none() && is_unplaced(verdict));
     without
         .map(|(pod, verdict)| UnschedulablePod {
             pod: pod.name.clone(),

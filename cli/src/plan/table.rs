@@ -62,7 +62,7 @@ impl Table {
         let launched = answer.plan.launches.iter().flat_map(|launch| &launch.pods);
         let all = launched.chain(answer.plan.nominations.iter().map(|nomination| &nomination.pod));
         // Virtual pods of a CapacityBuffer are not counted.
-        let placed = all.filter(|pod| answer.built.snapshot.pods[**pod].buffer.is_none()).count();
+        let placed = all.filter(|pod| answer.built.snapshot.pods[**pod].holder.is_none()).count();
         let mut parts = vec![
             counted(report.node_claims.len(), "new node"),
             format!("{} placed", counted(placed, "pod")),

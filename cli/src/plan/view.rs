@@ -183,8 +183,8 @@ fn zones(kind: &InstanceType, requirements: &Requirements) -> String {
 pub fn owners(answer: &PlanAnswer, pods: &[usize]) -> Vec<(String, usize)> {
     counted(pods.iter().map(|pod| {
         let pod = &answer.built.snapshot.pods[*pod];
-        match &pod.buffer {
-            Some(buffer) => format!("capacity for CapacityBuffer {buffer}"),
+        match &pod.holder {
+            Some(holder) => format!("capacity for {holder}"),
             None => owner_of(answer, &pod.name),
         }
     }))

@@ -73,7 +73,7 @@ impl PlanFigures {
         let Plan { launches, moves, report, .. } = &answer.plan;
         let removed: usize = moves.iter().map(|command| command.nodes.len()).sum();
         let staying = answer.built.snapshot.nodes.iter().filter(|node| node.leaving.is_none()).count();
-        let pods = answer.built.snapshot.pods.iter().zip(&report.pods).filter(|(pod, _)| pod.buffer.is_none());
+        let pods = answer.built.snapshot.pods.iter().zip(&report.pods).filter(|(pod, _)| pod.holder.is_none());
         let is_unplaced =
             |verdict: &PodVerdict| matches!(verdict, PodVerdict::Unschedulable { .. } | PodVerdict::Postponed);
         Self {

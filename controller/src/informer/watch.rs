@@ -22,8 +22,8 @@ use guarded::{Guarded, Malformed};
 
 /// Page size of a list: large enough to be quick, small enough not to hold 100,000 pods at once.
 const PAGE: u32 = 500;
-/// Group of our own kinds.
-const OWN_GROUP: &str = "kerf.sh";
+/// Groups of kinds that a cluster may lack: our own, and those of CapacityBuffers and ProvisioningRequests.
+const OPTIONAL_GROUPS: [&str; 2] = ["kerf.sh", "autoscaling.x-k8s.io"];
 /// Time after which the API server ends a watch and the controller reconnects, in seconds. A reconnect confirms the view also
 /// where the API server sends no bookmarks, and finds a dead connection.
 pub const RENEWAL: u32 = 120;
@@ -61,7 +61,7 @@ where
     }
 }
 
-/// Reports whether the API server does not know this kind of ours. A cluster without our kinds works as with Karpenter, and a kind that is
+/// Reports whether the API server does not know this optional kind. A cluster without it works as with Karpenter, and a kind that is
 /// installed later is found by the next attempt.
 fn is_not_installed<K: Indexed>(error: &watcher::Error) -> bool {
     let status = match error {
@@ -69,7 +69,7 @@ fn is_not_installed<K: Indexed>(error: &watcher::Error) -> bool {
         | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status,
         _ => return false,
     };
-    status.code == 404 && K::group(&()) == OWN_GROUP
+    status.code == 404 && OPTIONAL_GROUPS.contains(&K::group(&()).as_ref())
 }
 
 fn take<K: Indexed>(cluster: &Cluster, event: watcher::Event<Guarded<K>>, relist: &mut Option<BTreeSet<String>>) {

@@ -75,7 +75,7 @@ pub fn from_plan(index: &Index, built: &SnapshotResult, plan: &Plan, begin: &[us
     outcome.launches = claims.into_iter().map(planned).collect();
     for nomination in &plan.nominations {
         let pod = &built.snapshot.pods[nomination.pod];
-        if pod.buffer.is_none() {
+        if pod.holder.is_none() {
             outcome.nominations.entry(nomination.node.clone()).or_default().push(pod.uid.clone());
         }
     }
@@ -118,7 +118,7 @@ fn timeline(index: &Index, built: &SnapshotResult, launch: &planner::Launch) -> 
 /// Returns the UIDs of the pods that wait for a launch.
 fn pods(built: &SnapshotResult, plan: &Plan, launch: usize) -> Vec<String> {
     let pods = plan.launches[launch].pods.iter().map(|pod| &built.snapshot.pods[*pod]);
-    pods.filter(|pod| pod.buffer.is_none()).map(|pod| pod.uid.clone()).collect()
+    pods.filter(|pod| pod.holder.is_none()).map(|pod| pod.uid.clone()).collect()
 }
 
 /// Returns the commands to begin, each with its replacements. A command is omitted if the NodePool or EC2NodeClass of a
@@ -130,7 +130,7 @@ fn orders(
     claims: &mut BTreeMap<usize, NodeClaim>,
     names: &BTreeMap<usize, String>,
 ) -> Vec<DisruptionCommand> {
-    let of_buffer = built.snapshot.pods.iter().filter(|pod| pod.buffer.is_some()).map(|pod| pod.uid.as_str());
+    let of_buffer = built.snapshot.pods.iter().filter(|pod| pod.holder.is_some()).map(|pod| pod.uid.as_str());
     let virtual_pods: BTreeSet<&str> = of_buffer.collect();
     let order = |planned: &planner::PlannedCommand| {
         let real = planned.pods.iter().filter(|it| !virtual_pods.contains(it.uid.as_str()));
@@ -161,7 +161,7 @@ fn orders(
 fn unschedulable(index: &Index, built: &SnapshotResult, plan: &Plan) -> BTreeMap<&'static str, u32> {
     let all = built.snapshot.pods.iter().zip(&plan.report.pods);
     let mut counts = BTreeMap::new();
-    for (_, verdict) in all.filter(|(pod, _)| pod.buffer.is_none() && index.pods.get(&pod.name).is_some()) {
+    for (_, verdict) in all.filter(|(pod, _)| pod.holder.is_none() && index.pods.get(&pod.name).is_some()) {
         if matches!(verdict, PodVerdict::Unschedulable { .. }) {
             *counts.entry(verdict.reason_label().unwrap_or_default()).or_default() += 1;
         }

@@ -41,7 +41,7 @@ pub fn created(built: &SnapshotResult, launch: &Launch, claim: &NodeClaim) -> De
     Decision {
         nodepools: [launch.pool.as_str()].into_iter().collect(),
         nodeclaims: claim.metadata.name.iter().cloned().collect(),
-        pods: pods.filter(|pod| pod.buffer.is_none()).map(|pod| pod.name.as_str()).collect(),
+        pods: pods.filter(|pod| pod.holder.is_none()).map(|pod| pod.name.as_str()).collect(),
         instance_types: launch.instance_types.iter().cloned().collect(),
         price_per_hour: Some(launch.price.0),
         ..Decision::new(time(built), DecisionKind::Created, reason(launch.purpose))
@@ -99,7 +99,7 @@ impl RecordedVerdicts {
         let mut present = BTreeMap::new();
         let mut news: BTreeMap<(&'static str, String), Vec<&str>> = BTreeMap::new();
         let waiting = built.snapshot.pods.iter().zip(&plan.report.pods);
-        for (pod, verdict) in waiting.filter(|(pod, _)| pod.buffer.is_none()) {
+        for (pod, verdict) in waiting.filter(|(pod, _)| pod.holder.is_none()) {
             let known = self.unschedulable.get(&pod.uid).copied();
             let reason = match verdict {
                 PodVerdict::Postponed => known,

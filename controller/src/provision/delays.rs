@@ -7,7 +7,7 @@ use api::condition;
 use api::objects::Pod;
 use api::status::Conditioned;
 use jiff::Timestamp;
-use planner::{Launch, Plan, PodVerdict, Purpose, Stage};
+use planner::{CapacityHolder, Launch, Plan, PodVerdict, Purpose, Stage};
 use snapshot::{Delays, SnapshotResult};
 
 use crate::state::attempts::PoolVersion;
@@ -47,14 +47,19 @@ pub fn delays(index: &Index, attempts: &Attempts, planned: &PlannedNodes, now: T
             delays.pods.insert(uid, pauses);
         }
     }
-    let buffers =
-        if attempts.has_paused_pools(now) { index.buffers.keys().cloned().collect() } else { attempts.buffers() };
-    for buffer in buffers {
-        let pauses = attempts.pauses(&PodGroup::Buffer(buffer.clone()), "", now);
-        delays.buffers.insert(buffer, pauses);
+    let holders = if attempts.has_paused_pools(now) { holders(index) } else { attempts.holders() };
+    for holder in holders {
+        let pauses = attempts.pauses(&PodGroup::from(&holder), "", now);
+        delays.holders.insert(holder, pauses);
     }
     delays.static_pools = attempts.static_pools(now);
     delays
+}
+
+/// Returns all objects that may keep capacity.
+fn holders(index: &Index) -> BTreeSet<CapacityHolder> {
+    let buffers = index.buffers.keys().cloned().map(CapacityHolder::Buffer);
+    buffers.chain(index.requests.keys().cloned().map(CapacityHolder::Request)).collect()
 }
 
 /// Returns the state of a launch by its NodeClaim and node.
@@ -83,6 +88,7 @@ fn needs(index: &Index, group: &PodGroup, pods: &BTreeSet<String>) -> bool {
     match group {
         PodGroup::Controller(_) => pods.iter().any(|pod| index.waits(pod)),
         PodGroup::Buffer(key) => index.buffers.get(key).is_some(),
+        PodGroup::Request(key) => index.requests.get(key).is_some(),
         PodGroup::Replicas => true,
     }
 }
@@ -99,11 +105,11 @@ pub fn groups(index: &Index, built: &SnapshotResult, launch: &Launch) -> PodGrou
     }
     let mut groups = PodGroups::new();
     for pod in launch.pods.iter().map(|pod| &built.snapshot.pods[*pod]) {
-        let group = match &pod.buffer {
-            Some(buffer) => Some(PodGroup::Buffer(buffer.clone())),
+        let group = match &pod.holder {
+            Some(holder) => Some(PodGroup::from(holder)),
             None => index.pods.get(&pod.name).map(|pod| group_of(pod)),
         };
-        let uid = if pod.buffer.is_some() { String::new() } else { pod.uid.clone() };
+        let uid = if pod.holder.is_some() { String::new() } else { pod.uid.clone() };
         groups.entry(group.unwrap_or_else(|| PodGroup::Controller(pod.uid.clone()))).or_default().insert(uid);
     }
     groups
@@ -116,7 +122,7 @@ pub fn planned_nodes(built: &SnapshotResult, plan: &Plan) -> PlannedNodes {
     let mut planned = PlannedNodes::default();
     for (pod, verdict) in built.snapshot.pods.iter().zip(&plan.report.pods) {
         let PodVerdict::Existing { node, .. } = verdict else { continue };
-        if pod.buffer.is_none() {
+        if pod.holder.is_none() {
             planned.pods.insert(node.clone());
         } else if !starting.contains(node.as_str()) {
             planned.virtual_pods.insert(node.clone());

@@ -81,7 +81,7 @@ pub(super) fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(
         | NodeVerdict::SpotToSpot { .. }
         | NodeVerdict::Unbalanced { .. }
         | NodeVerdict::InUse { .. }
-        | NodeVerdict::HoldsBuffer { .. }
+        | NodeVerdict::HoldsCapacity { .. }
         | NodeVerdict::UnknownPrice
         | NodeVerdict::Busy { .. } => Some((reason::UNCONSOLIDATABLE, sentence())),
         NodeVerdict::Remove(_)

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use api::objects::{DaemonSet, Node, NodeReport, Pod, PodDisruptionBudget};
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, reason};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy, reason};
 use kube::Resource;
-use snapshot::{Problem, SnapshotResult, Subject, ineffective_in_buffer, ineffective_in_class, ineffective_in_overlay};
+use snapshot::{
+    Problem, SnapshotResult, Subject, ineffective_in_buffer, ineffective_in_class, ineffective_in_overlay,
+    ineffective_in_request,
+};
 
 use crate::metrics;
 use crate::metrics::gauge_set::Sample;
@@ -28,7 +31,8 @@ pub fn notes(index: &Index, built: &SnapshotResult) -> Vec<Event> {
     of_objects.chain(of_pods).chain(ineffective(index)).collect()
 }
 
-/// Returns the events of EC2NodeClasses, NodeOverlays and CapacityBuffers with settings without effect. The snapshot knows those of other kinds.
+/// Returns the events of EC2NodeClasses, NodeOverlays, CapacityBuffers and ProvisioningRequests with settings without effect. The
+/// snapshot knows those of other kinds.
 fn ineffective(index: &Index) -> impl Iterator<Item = Event> {
     let classes = index.classes.values().flat_map(|class| {
         let object = ObjectReference::to::<EC2NodeClass>(class.as_ref());
@@ -42,9 +46,14 @@ fn ineffective(index: &Index) -> impl Iterator<Item = Event> {
         let object = ObjectReference::to::<CapacityBuffer>(buffer.as_ref());
         ineffective_in_buffer(buffer).into_iter().map(move |problem| (object.clone(), problem))
     });
+    let requests = index.requests.values().flat_map(|request| {
+        let object = ObjectReference::to::<ProvisioningRequest>(request.as_ref());
+        ineffective_in_request(request).into_iter().map(move |problem| (object.clone(), problem))
+    });
     classes
         .chain(overlays)
         .chain(buffers)
+        .chain(requests)
         .map(|(object, problem)| Event::warning(object, problem.reason(), problem.to_string()))
 }
 
@@ -80,6 +89,7 @@ fn object(index: &Index, subject: &Subject) -> Option<ObjectReference> {
         "NodePool" => reference::<NodePool>(&index.pools, name),
         "DaemonSet" => reference::<DaemonSet>(&index.daemonsets, name),
         "PodDisruptionBudget" => reference::<PodDisruptionBudget>(&index.budgets, name),
+        "SpendPolicy" => reference::<SpendPolicy>(&index.spend_policies, name),
         "NodeUsage" => reference::<NodeReport>(&index.usages, name),
         _ => None,
     }

@@ -2,6 +2,7 @@
 
 pub mod buffer;
 pub mod overlay;
+pub mod provisioning_request;
 pub mod spend_policy;
 
 use jiff::Timestamp;
@@ -33,6 +34,13 @@ pub fn decide(work: &WorkItem, index: &Index, results: &PlanResultStore, now: Ti
             let buffer = index.buffers.get(key).cloned();
             let view = buffer.map(|buffer| buffer::BufferView { buffer, finding: results.buffer(key), now });
             (view.map(|view| buffer::decide(&view)), QueueAction::Wait)
+        }
+        WorkItem::Request(key) => {
+            let Some(request) = index.requests.get(key).cloned() else {
+                return Decision { steps: Vec::new(), next: QueueAction::Wait };
+            };
+            let finding = results.request(key);
+            return provisioning_request::decide(&provisioning_request::RequestView { request, finding, now });
         }
         WorkItem::SpendPolicy(name) => {
             let policy = index.spend_policies.get(name).cloned();

@@ -24,6 +24,8 @@ pub enum WorkItem {
     Overlay(String),
     /// A CapacityBuffer by `namespace/name`.
     Buffer(String),
+    /// A ProvisioningRequest by `namespace/name`.
+    Request(String),
     /// A SpendPolicy by name.
     SpendPolicy(String),
     /// A NodeUsage by name, which is the name of its Node.
@@ -45,6 +47,7 @@ impl WorkItem {
             Self::Node(name) => span::object("Node", name),
             Self::Overlay(name) => span::object("NodeOverlay", name),
             Self::Buffer(key) => span::object("CapacityBuffer", key),
+            Self::Request(key) => span::object("ProvisioningRequest", key),
             Self::SpendPolicy(name) => span::object("SpendPolicy", name),
             Self::Usage(name) => span::object("NodeUsage", name),
             Self::Move(id) => info_span!("command", replacements = id),

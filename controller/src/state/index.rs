@@ -22,7 +22,9 @@ use api::objects::{
     VolumeAttachment,
 };
 use api::usage::Usage;
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, Requirement, SpendPolicy};
+use api::{
+    CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, Requirement, SpendPolicy,
+};
 use jiff::Timestamp;
 
 pub use permissions::Permissions;
@@ -73,8 +75,10 @@ pub struct Index {
     pub priority_classes: Table<PriorityClass>,
     /// NodeOverlays by name; empty while their gate is closed.
     pub overlays: Table<NodeOverlay>,
-    /// CapacityBuffers by `namespace/name`; empty while their gate is closed, as all kinds that they refer to.
+    /// CapacityBuffers by `namespace/name`; empty while their gate is closed, as all workloads that they refer to.
     pub buffers: Table<CapacityBuffer>,
+    /// ProvisioningRequests by `namespace/name`; empty while their definition is not installed.
+    pub requests: Table<ProvisioningRequest>,
     /// SpendPolicies by name; empty while their definition is not installed.
     pub spend_policies: Table<SpendPolicy>,
     /// PodTemplates by `namespace/name`.
@@ -206,6 +210,7 @@ impl Index {
             ("priorityclasses", self.priority_classes.is_synced()),
             ("nodeoverlays", self.overlays.is_synced()),
             ("spendpolicies", self.spend_policies.is_synced()),
+            ("provisioningrequests", self.requests.is_synced()),
             ("capacitybuffers", self.buffers.is_synced()),
             ("podtemplates", self.pod_templates.is_synced()),
             ("deployments", self.deployments.is_synced()),

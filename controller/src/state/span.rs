@@ -17,6 +17,7 @@ pub fn object(kind: &str, name: &str) -> Span {
         "EC2NodeClass" => info_span!("object", nodeclass = name),
         "NodeOverlay" => info_span!("object", nodeoverlay = name),
         "SpendPolicy" => info_span!("object", spendpolicy = name),
+        "ProvisioningRequest" => info_span!("object", provisioningrequest = name),
         "CapacityBuffer" => info_span!("object", capacitybuffer = name),
         "Pod" => info_span!("object", pod = name),
         kind => info_span!("object", kind, name),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use api::decisions::Decision;
 use api::objects::{Node, NodeReport, Pod};
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, SpendPolicy, label};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy, label};
 use cloud::Cloud;
 use cloud::batcher::TerminateBatcher;
 use cloud::nodeclass::ProfileStep;
@@ -276,6 +276,9 @@ impl Writer {
             Target::Node(name) => self.patch_one(self.all::<Node>(), &name, &body, status).await,
             Target::Overlay(name) => self.patch_one(self.all::<NodeOverlay>(), &name, &body, status).await,
             Target::Buffer { namespace, name } => self.patch_one(self.buffers(&namespace), &name, &body, status).await,
+            Target::Request { namespace, name } => {
+                self.patch_one(self.requests(&namespace), &name, &body, status).await
+            }
             Target::SpendPolicy(name) => self.patch_one(self.all::<SpendPolicy>(), &name, &body, status).await,
             Target::Usage(name) => self.patch_one(self.all::<NodeReport>(), &name, &body, status).await,
         }
@@ -287,6 +290,10 @@ impl Writer {
 
     fn pods(&self, pod: &PodRef) -> Api<Pod> {
         Api::namespaced(self.clients.general.clone(), &pod.namespace)
+    }
+
+    fn requests(&self, namespace: &str) -> Api<ProvisioningRequest> {
+        Api::namespaced(self.clients.general.clone(), namespace)
     }
 
     fn buffers(&self, namespace: &str) -> Api<CapacityBuffer> {
@@ -314,6 +321,7 @@ impl Writer {
             Target::Node(name) => self.delete_one(self.all::<Node>(), &name, uid).await,
             Target::Overlay(name) => self.delete_one(self.all::<NodeOverlay>(), &name, uid).await,
             Target::Buffer { namespace, name } => self.delete_one(self.buffers(&namespace), &name, uid).await,
+            Target::Request { namespace, name } => self.delete_one(self.requests(&namespace), &name, uid).await,
             Target::SpendPolicy(name) => self.delete_one(self.all::<SpendPolicy>(), &name, uid).await,
             Target::Usage(name) => self.delete_one(self.all::<NodeReport>(), &name, uid).await,
         }

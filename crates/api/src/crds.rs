@@ -10,6 +10,7 @@ use crate::resources::nodeclass::EC2NodeClass;
 use crate::resources::nodeoverlay::NodeOverlay;
 use crate::resources::nodepool::NodePool;
 use crate::resources::nodeusage::NodeUsage;
+use crate::resources::provisioningrequest::ProvisioningRequest;
 use crate::resources::spendpolicy::SpendPolicy;
 
 /// Returns every custom resource definition with all of its schema rules, sorted by file name.
@@ -28,6 +29,7 @@ pub fn values() -> Vec<Value> {
         NodeOverlay::crd(),
         NodePool::crd(),
         NodeUsage::crd(),
+        ProvisioningRequest::crd(),
         SpendPolicy::crd(),
     ];
     derived.iter().map(published).collect()

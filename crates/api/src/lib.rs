@@ -28,12 +28,14 @@ pub use resources::nodeoverlay::{NodeOverlay, NodeOverlaySpec, NodeOverlayStatus
 pub use resources::nodepool::performance::PerformanceFactors;
 pub use resources::nodepool::{NodePool, NodePoolSpec, NodePoolStatus, performance, schedule};
 pub use resources::nodeusage::{NodeUsage, NodeUsageSpec};
+pub use resources::provisioningrequest::{ProvisioningRequest, ProvisioningRequestSpec, ProvisioningRequestStatus};
 pub use resources::requirement::{Operator, Requirement};
 pub use resources::spendpolicy::{SpendPolicy, SpendPolicySpec, SpendPolicyStatus};
 pub use resources::status::Condition;
 pub use resources::taint::Taint;
 pub use resources::{
-    capacitybuffer, nodeclaim, nodeclass, nodeoverlay, nodepool, nodeusage, requirement, spendpolicy, status, taint,
+    capacitybuffer, nodeclaim, nodeclass, nodeoverlay, nodepool, nodeusage, provisioningrequest, requirement,
+    spendpolicy, status, taint,
 };
 pub use risk::RebalanceRisk;
 pub use units::duration::DurationText;

@@ -28,7 +28,7 @@ pub use node::{Node, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo};
 pub use pdb::unevictable::Unevictable;
 pub use pdb::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 pub use pod::container::{Container, ContainerPort, ContainerStatus, HostPort, ResizePolicy, ResourceRequirements};
-pub use pod::group::{InvalidGroup, RequestedGroup, pod_group};
+pub use pod::group::{InvalidGroup, RequestedGroup, consumed_request, pod_group};
 pub use pod::priority::{PreemptionPolicy, Priority, PriorityClass, priority_of};
 pub use pod::requests::{pod_requests, resource_totals};
 pub use pod::resize::{InvalidRequested, Requested};

@@ -6,6 +6,7 @@ pub mod nodeclass;
 pub mod nodeoverlay;
 pub mod nodepool;
 pub mod nodeusage;
+pub mod provisioningrequest;
 pub mod requirement;
 mod schema_rules;
 pub mod spendpolicy;

@@ -19,8 +19,8 @@ pub use launch_order::FirstChoice;
 pub use node::{BoundPod, Drifted, Leaving, Node, Pressure, Stage, Unhealthy, Usage};
 pub use offer::Offer;
 pub use pod::{
-    Daemon, Effect, HostPort, NodePreference, Pod, PodGroup, PodShape, Taint, Toleration, TolerationOperator,
-    VolumeNeed,
+    CapacityHolder, Daemon, Effect, HostPort, NodePreference, Pod, PodGroup, PodShape, Taint, Toleration,
+    TolerationOperator, VolumeNeed,
 };
 pub use pool::{
     Budgets, ConsolidationPolicy, Disruption, LaunchPause, MinimumSavings, Packing, Pool, ReplacementState, SpendLimit,

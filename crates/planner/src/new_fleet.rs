@@ -59,7 +59,7 @@ pub fn without_nodes(snapshot: &Snapshot) -> Snapshot {
             name: pod.name.clone(),
             shape,
             claims: pod.claims.clone(),
-            buffer: pod.buffer.clone(),
+            holder: pod.holder.clone(),
             mix: pod.mix.clone(),
             ..Pod::default()
         });

@@ -82,16 +82,16 @@ struct Attempt {
     level: usize,
 }
 
-/// Kind of a pod: one that will run, or a CapacityBuffer's pod that only keeps capacity free.
+/// Kind of a pod: one that will run, or a virtual pod that only keeps capacity free.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PodKind {
     Real,
-    Buffer,
+    Virtual,
 }
 
 impl PodKind {
     fn from_pod(pod: &Pod) -> Self {
-        if pod.buffer.is_some() { Self::Buffer } else { Self::Real }
+        if pod.holder.is_some() { Self::Virtual } else { Self::Real }
     }
 }
 
@@ -306,15 +306,15 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Places real pods first, then the pods of CapacityBuffers once the places of real pods are fixed. Continues from the
+    /// Places real pods first, then virtual pods once the places of real pods are fixed. Continues from the
     /// plan's current state.
     fn solve(&mut self) {
         if self.progress.kind.is_none() {
             place_nominated(self);
         }
         self.place_all();
-        if self.progress.kind != Some(PodKind::Buffer) {
-            take_up(self, PodKind::Buffer);
+        if self.progress.kind != Some(PodKind::Virtual) {
+            take_up(self, PodKind::Virtual);
             self.place_all();
         }
         trim_launches(self);
@@ -446,7 +446,7 @@ impl<'a> Solver<'a> {
                     let verdict = PodVerdict::Existing { node: name.clone(), why, dropped };
                     self.outcome.verdicts[*pod] = Some(verdict);
                 }
-                let bound = pods.iter().filter(|pod| self.problem.input.snapshot.pods[**pod].buffer.is_none());
+                let bound = pods.iter().filter(|pod| self.problem.input.snapshot.pods[**pod].holder.is_none());
                 self.outcome.nominations.extend(bound.map(|pod| Nomination { pod: *pod, node: name.clone() }));
             }
             PodPlacement::New(claim) => {

@@ -60,7 +60,7 @@ fn unplaced(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
 /// removed node is no domain of a spread, and a new node of virtual pods takes other pods, so that these launch again.
 fn late_launches<'a>(snapshot: &Snapshot, before: &Plan, plan: &'a Plan) -> Vec<&'a Launch> {
     let waited = |pod: usize| matches!(before.report.pods.get(pod), Some(PodVerdict::Unschedulable { .. }));
-    let is_virtual = |pod: &usize| snapshot.pods.get(*pod).is_some_and(|pod| pod.buffer.is_some());
+    let is_virtual = |pod: &usize| snapshot.pods.get(*pod).is_some_and(|pod| pod.holder.is_some());
     let is_spare = |launch: &Launch| !launch.pods.is_empty() && launch.pods.iter().all(is_virtual);
     let frees = !before.moves.is_empty() || before.launches.iter().any(is_spare);
     let took = (0..before.report.pods.len())
@@ -300,7 +300,7 @@ proptest! {
     #[test]
     fn plan_costs_no_more_than_first_fit(Cluster(snapshot) in constrained::constrained()) {
         let mut snapshot = Snapshot { nodes: Vec::new(), daemons: Vec::new(), ..snapshot };
-        snapshot.pods.retain(|pod| pod.buffer.is_none() && pod.leaving_node.is_none());
+        snapshot.pods.retain(|pod| pod.holder.is_none() && pod.leaving_node.is_none());
         snapshot.pods.iter_mut().for_each(|pod| pod.claims.clear());
         snapshot.shapes.iter_mut().for_each(alone);
         snapshot.policy.least_spot_types = 0;

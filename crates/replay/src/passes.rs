@@ -190,7 +190,7 @@ impl Passes {
     pub(crate) fn nominate(&mut self, decisions: &Decisions, claims: &BTreeMap<usize, String>, now: Timestamp) {
         let Decisions { built, plan, begin, places_pods } = decisions;
         let uid = |pod: usize| built.snapshot.pods[pod].uid.clone();
-        let real = |pod: &usize| built.snapshot.pods[*pod].buffer.is_none();
+        let real = |pod: &usize| built.snapshot.pods[*pod].holder.is_none();
         for found in plan.nominations.iter().filter(|found| *places_pods && real(&found.pod)) {
             self.promise(uid(found.pod), found.node.clone(), now);
         }

@@ -3,6 +3,9 @@
 //! A buffer becomes virtual pods that exist only in the plan. The planner places them like other pods, but last, and never
 //! binds them. Real pods take their capacity, and the next plan provides new capacity.
 
+pub(crate) mod requests;
+pub(crate) mod virtual_pods;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -13,14 +16,15 @@ use api::schedule::{InvalidTimes, Times};
 use api::{CapacityBuffer, annotation, reason};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use planner::{Plan, PodShape, PodVerdict, Resources};
+use planner::{CapacityHolder, Plan, PodShape, PodVerdict, Resources};
 
 use crate::pods::admission::Admission;
 use crate::pods::ignored::IgnoredReason;
 use crate::pods::records::{NewestPods, PodOwner, Records};
-use crate::pods::selection::PodSelection;
 use crate::pods::shapes;
-use crate::{Input, SnapshotResult, millis};
+use crate::{Input, SnapshotResult};
+use requests::RequestState;
+use virtual_pods::VirtualPods;
 
 /// Result of the resolution of a CapacityBuffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,7 +177,7 @@ impl fmt::Display for Provisioning {
 pub fn provisioning(built: &SnapshotResult, plan: &Plan) -> Vec<(String, Provisioning)> {
     let mut seen: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for (pod, verdict) in built.snapshot.pods.iter().zip(&plan.report.pods) {
-        let Some(buffer) = &pod.buffer else { continue };
+        let Some(CapacityHolder::Buffer(buffer)) = &pod.holder else { continue };
         let (missing, of) = seen.entry(buffer).or_default();
         *missing += usize::from(!matches!(verdict, PodVerdict::Existing { .. }));
         *of += 1;
@@ -188,44 +192,55 @@ pub fn provisioning(built: &SnapshotResult, plan: &Plan) -> Vec<(String, Provisi
     built.buffers.iter().map(|state| (state.buffer.clone(), state_of(state))).collect()
 }
 
-/// Virtual pods of a buffer.
-pub(crate) struct BufferPods<'a> {
-    buffer: &'a CapacityBuffer,
-    /// Shape of one virtual pod, with all its labels.
-    pub(crate) shape: PodShape,
-    replicas: i32,
+/// CapacityBuffers and ProvisioningRequests with their virtual pods.
+pub(crate) struct HeldCapacity<'a> {
+    pub(crate) buffers: Vec<BufferState>,
+    pub(crate) requests: Vec<RequestState>,
+    pub(crate) pods: Vec<VirtualPods<'a>>,
 }
 
-/// Resolves all of Kerf's buffers, ordered by name, and returns their states and virtual pods.
-pub(crate) fn resolve<'a>(
-    input: &'a Input<'_>,
-    admission: &Admission<'_>,
-    records: &Records,
-) -> (Vec<BufferState>, Vec<BufferPods<'a>>) {
+/// Resolves all of Kerf's buffers and requests, each ordered by name.
+pub(crate) fn resolve<'a>(input: &'a Input<'a>, admission: &Admission<'_>, records: &Records) -> HeldCapacity<'a> {
+    let source = Source { input, admission, records };
+    let (buffers, mut pods) = resolve_buffers(&source);
+    let (requests, of_requests) = requests::resolve(&source);
+    pods.extend(of_requests);
+    HeldCapacity { buffers, requests, pods }
+}
+
+fn resolve_buffers<'a>(source: &Source<'_, 'a>) -> (Vec<BufferState>, Vec<VirtualPods<'a>>) {
     let is_active =
         |buffer: &&&Arc<CapacityBuffer>| buffer.metadata.deletion_timestamp.is_none() && buffer.spec.is_active();
-    let mut buffers: Vec<&'a CapacityBuffer> = input.buffers.iter().filter(is_active).map(|it| it.as_ref()).collect();
+    let mut buffers: Vec<&'a CapacityBuffer> =
+        source.input.buffers.iter().filter(is_active).map(|it| it.as_ref()).collect();
     buffers.sort_by_key(|buffer| full_name(&buffer.metadata));
-    let source = Source { input, admission, records };
-    let (mut states, mut buffer_pods) = (Vec::new(), Vec::new());
+    let (mut states, mut virtual_pods) = (Vec::new(), Vec::new());
     for buffer in buffers {
-        let resolved = resolve_one(&source, buffer).map(|(size, shape)| {
-            buffer_pods.push(BufferPods { buffer, shape, replicas: size.replicas });
+        let name = full_name(&buffer.metadata);
+        let resolved = resolve_buffer(source, buffer).map(|(size, shape)| {
+            virtual_pods.push(VirtualPods {
+                metadata: &buffer.metadata,
+                holder: CapacityHolder::Buffer(name.clone()),
+                prefix: format!("capacity-buffer-{}", buffer.metadata.name.as_deref().unwrap_or_default()),
+                shape: PodShape { priority: PRIORITY, ..shape },
+                count: size.replicas,
+                group: None,
+            });
             size
         });
-        states.push(BufferState { buffer: full_name(&buffer.metadata), resolved });
+        states.push(BufferState { buffer: name, resolved });
     }
-    (states, buffer_pods)
+    (states, virtual_pods)
 }
 
-/// Objects that define the pods of buffers.
-struct Source<'a> {
+/// Objects that define the pods of buffers and requests.
+struct Source<'s, 'a> {
     input: &'a Input<'a>,
-    admission: &'a Admission<'a>,
-    records: &'a Records,
+    admission: &'s Admission<'s>,
+    records: &'s Records,
 }
 
-fn resolve_one(source: &Source<'_>, buffer: &CapacityBuffer) -> Result<(BufferSize, PodShape), BufferError> {
+fn resolve_buffer(source: &Source<'_, '_>, buffer: &CapacityBuffer) -> Result<(BufferSize, PodShape), BufferError> {
     let namespace = buffer.metadata.namespace.as_deref().unwrap_or_default();
     let spec = &buffer.spec;
     let (shape, scalable, named) = match (&spec.pod_template_ref, &spec.scalable_ref) {
@@ -262,7 +277,7 @@ fn is_active_now(buffer: &CapacityBuffer, now: Timestamp) -> Result<bool, Buffer
     Times::read(text).map(|times| times.include(now)).map_err(BufferError::Times)
 }
 
-impl Source<'_> {
+impl Source<'_, '_> {
     /// Returns the shape of one virtual pod of a workload: that of its newest real pods, which admission and webhooks have
     /// changed already, else that of the template.
     fn shape_of_workload(
@@ -277,7 +292,7 @@ impl Source<'_> {
         };
         let mut labels = template.metadata.labels.clone().unwrap_or_default();
         labels.extend(revision);
-        Ok(PodShape { labels, priority: PRIORITY, ..shape })
+        Ok(PodShape { labels, ..shape })
     }
 
     /// Returns the shape of one virtual pod of a template, as the API server would admit it. Volumes are ignored, because the
@@ -290,7 +305,7 @@ impl Source<'_> {
         match parsed.refusal {
             Some(IgnoredReason::Quantity { text }) => Err(BufferError::Quantity { text }),
             Some(reason) => Err(BufferError::Pod { reason }),
-            None => Ok(PodShape { labels, priority: PRIORITY, ..parsed.shape }),
+            None => Ok(PodShape { labels, ..parsed.shape }),
         }
     }
 }
@@ -317,27 +332,6 @@ fn workload<'a>(
         _ => stateful_set(),
     };
     found.ok_or_else(|| BufferError::ScalableMissing { kind: named.kind.clone(), name: named.name.clone() })
-}
-
-impl BufferPods<'_> {
-    /// Adds the virtual pods. The labels of the shape are final at this point.
-    pub(crate) fn add_pods(self, selection: &mut PodSelection<'_>) {
-        let metadata = &self.buffer.metadata;
-        let (namespace, name) =
-            (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default());
-        let uid = metadata.uid.as_deref().unwrap_or_default();
-        let shape = Arc::new(self.shape);
-        for number in 0..self.replicas {
-            let pod = planner::Pod {
-                uid: format!("{uid}-{number}"),
-                name: format!("{namespace}/capacity-buffer-{name}-{number}"),
-                created: metadata.creation_timestamp.as_ref().map(|at| millis(at.0)).unwrap_or_default(),
-                buffer: Some(full_name(metadata)),
-                ..planner::Pod::default()
-            };
-            selection.add_virtual_pod(&shape, pod);
-        }
-    }
 }
 
 fn is_named(metadata: &ObjectMeta, namespace: &str, name: &str) -> bool {

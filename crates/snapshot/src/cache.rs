@@ -8,6 +8,8 @@ use api::{NodeOverlay, NodePool, label};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::{Catalogue, Policy, Snapshot};
 
+use crate::buffers::HeldCapacity;
+use crate::buffers::requests::Requests;
 use crate::catalogues::reserved::Reserved;
 use crate::catalogues::{self, Catalogues};
 use crate::nodes::{CachedNode, NodeSource, TranslationContext};
@@ -57,20 +59,21 @@ impl SnapshotCache {
         let new_pods = self.update_pods(input, &machines);
         let admission = admission(input);
         let mut daemons = daemons::translate(input, &admission, &self.records, &mut problems);
-        let (buffers, mut buffer_pods) = buffers::resolve(input, &admission, &self.records);
-        let shapes = || daemons.iter().map(|it| &it.shape).chain(buffer_pods.iter().map(|pods| &pods.shape));
+        let HeldCapacity { buffers, requests, pods: mut virtual_pods } =
+            buffers::resolve(input, &admission, &self.records);
+        let shapes = || daemons.iter().map(|it| &it.shape).chain(virtual_pods.iter().map(|pods| &pods.shape));
         let keys = shapes().flat_map(terms::keys).map(str::to_owned).collect();
         self.complete_pods(input, new_pods, keys);
         problems.extend(self.records.annotation_problems());
         problems.extend(idle_budgets::problems(input, &self.records));
         let shapes =
-            daemons.iter_mut().map(|it| &mut it.shape).chain(buffer_pods.iter_mut().map(|pods| &mut pods.shape));
+            daemons.iter_mut().map(|it| &mut it.shape).chain(virtual_pods.iter_mut().map(|pods| &mut pods.shape));
         shapes.for_each(|shape| shape.labels = self.records.selectable_labels(&shape.labels));
         let catalogues = self.catalogues(input, &mut problems);
         problems.extend(nodes::unclaimed::problems(input, &machines));
         self.update_nodes(input, &catalogues, &machines, &mut problems);
-        let mut selection = self.select_pods(input, &machines);
-        buffer_pods.into_iter().for_each(|pods| pods.add_pods(&mut selection));
+        let mut selection = self.select_pods(input, &machines, Requests::new(&requests));
+        virtual_pods.into_iter().for_each(|pods| pods.add(&mut selection));
         let single_claims = selection.single_claims();
         let (mut shapes, mut pods, ignored) = selection.finish();
         pauses::pause_launches(&input.delays, &mut shapes, &mut pods);
@@ -94,7 +97,17 @@ impl SnapshotCache {
         let Evaluation { verdicts, overlaid, .. } = self.overlays.evaluation.clone();
         let never_evicted = self.kept.iter().flat_map(CachedNode::never_evicted).collect();
         let spending = spending.states;
-        SnapshotResult { snapshot, ignored, problems, never_evicted, overlays: verdicts, overlaid, buffers, spending }
+        SnapshotResult {
+            snapshot,
+            ignored,
+            problems,
+            never_evicted,
+            overlays: verdicts,
+            overlaid,
+            buffers,
+            requests,
+            spending,
+        }
     }
 
     /// Returns the catalogues without the reserved capacity of in-flight NodeClaims, and with the changes of overlays and
@@ -137,10 +150,15 @@ impl SnapshotCache {
         self.kept = nodes::refresh(&context, machines, std::mem::take(&mut self.kept), problems);
     }
 
-    fn select_pods<'a>(&self, input: &'a Input<'a>, machines: &'a [NodeSource<'a>]) -> PodSelection<'a> {
+    fn select_pods<'a>(
+        &self,
+        input: &'a Input<'a>,
+        machines: &'a [NodeSource<'a>],
+        requests: Requests,
+    ) -> PodSelection<'a> {
         let single_claims = SingleClaims::new(input, || self.records.with_volumes());
         let selection = PodSelection::new(input, nodes::nominations(input, machines), single_claims);
-        let mut selection = selection.with_groups(PodGroups::new(&self.records));
+        let mut selection = selection.with_groups(PodGroups::new(&self.records)).with_requests(requests);
         selection.add_pending(&self.records);
         for (machine, kept) in machines.iter().zip(&self.kept) {
             let Some(leaving) = &kept.node.leaving else { continue };

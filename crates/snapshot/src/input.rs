@@ -10,7 +10,7 @@ use api::objects::{
     CSINode, DaemonSet, Deployment, LimitRange, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim,
     Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
 };
-use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool, SpendPolicy};
+use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::{Catalogue, MicroDollars, MinValuesPolicy, Policy, PreferencePolicy, PreferencePremium};
@@ -58,9 +58,11 @@ pub struct Input<'a> {
     pub overlays: Vec<&'a Arc<NodeOverlay>>,
     /// All CapacityBuffers; empty if the feature gate is disabled.
     pub buffers: Vec<&'a Arc<CapacityBuffer>>,
+    /// All ProvisioningRequests.
+    pub requests: Vec<&'a Arc<ProvisioningRequest>>,
     /// All SpendPolicies.
     pub spend_policies: Vec<&'a Arc<SpendPolicy>>,
-    /// PodTemplates that buffers reference.
+    /// PodTemplates that buffers and requests reference.
     pub pod_templates: Vec<&'a Arc<PodTemplate>>,
     /// All LimitRanges.
     pub limit_ranges: Vec<&'a Arc<LimitRange>>,
@@ -161,6 +163,7 @@ impl Input<'_> {
             namespaces: Vec::new(),
             overlays: Vec::new(),
             buffers: Vec::new(),
+            requests: Vec::new(),
             spend_policies: Vec::new(),
             pod_templates: Vec::new(),
             limit_ranges: Vec::new(),

@@ -23,6 +23,7 @@ use api::objects::Unevictable;
 use jiff::Timestamp;
 use planner::{Millis, Snapshot};
 
+pub use buffers::requests::{RequestCapacity, RequestError, RequestState, request_capacity};
 pub use buffers::{BufferError, BufferSize, BufferState, Provisioning, provisioning};
 pub use cache::SnapshotCache;
 pub use input::{Delays, FailedReplacements, Input, Objects, Settings};
@@ -34,7 +35,7 @@ pub use pools::spend::SpendState;
 pub use pools::{launchable_types, packing_rules};
 pub use problem::{
     Problem, Subject, UsageError, ineffective_in_buffer, ineffective_in_class, ineffective_in_overlay,
-    ineffective_in_pool,
+    ineffective_in_pool, ineffective_in_request,
 };
 
 /// A snapshot with the objects that are not part of it.
@@ -55,6 +56,8 @@ pub struct SnapshotResult {
     pub overlaid: BTreeMap<String, Overlaid>,
     /// Result of each CapacityBuffer, by name, without those of other provisioning strategies.
     pub buffers: Vec<BufferState>,
+    /// State of each ProvisioningRequest that Kerf handles, by name.
+    pub requests: Vec<RequestState>,
     /// State of each SpendPolicy.
     pub spending: Vec<SpendState>,
 }

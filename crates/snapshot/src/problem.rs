@@ -11,7 +11,9 @@ use api::objects::Unevictable;
 use api::reason;
 
 use crate::pods::ignored::IgnoredReason;
-pub use without_effect::{ineffective_in_buffer, ineffective_in_class, ineffective_in_overlay, ineffective_in_pool};
+pub use without_effect::{
+    ineffective_in_buffer, ineffective_in_class, ineffective_in_overlay, ineffective_in_pool, ineffective_in_request,
+};
 
 /// A problem that an operator should correct. A problem stops nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -27,6 +27,8 @@ mod overlays;
 mod packing;
 #[path = "translation/pod_groups.rs"]
 mod pod_groups;
+#[path = "translation/requests.rs"]
+mod requests;
 #[path = "translation/shapes.rs"]
 mod shapes;
 #[path = "translation/spending.rs"]

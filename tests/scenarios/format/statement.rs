@@ -113,7 +113,7 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
             &["usage", "lowered-from", "restored", "not-resizable"],
         ]
         .concat(),
-        "daemon" | "buffer" => POD[..POD.len() - 1].to_vec(),
+        "daemon" | "buffer" | "request" => POD[..POD.len() - 1].to_vec(),
         "namespace" => vec!["labels"],
         "spend-policy" => vec!["max-cost", "pools"],
         "catalogue" => Vec::new(),

@@ -127,6 +127,7 @@ fn kind_of(resource: &str) -> &'static str {
         "nodeoverlays" => "NodeOverlay",
         "ec2nodeclasses" => "EC2NodeClass",
         "capacitybuffers" => "CapacityBuffer",
+        "provisioningrequests" => "ProvisioningRequest",
         "spendpolicies" => "SpendPolicy",
         "deployments" => "Deployment",
         "replicasets" => "ReplicaSet",

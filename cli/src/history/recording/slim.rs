@@ -5,7 +5,9 @@ use api::objects::{
     CSINode, DaemonSet, Deployment, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
     PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
 };
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, SpendPolicy, annotation};
+use api::{
+    CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy, annotation,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -37,6 +39,7 @@ pub(in crate::history) fn slim(object: &Value) -> Result<Option<Value>, serde_js
         "NodeOverlay" => typed::<NodeOverlay>(object),
         "NodeClaim" => typed::<NodeClaim>(object),
         "CapacityBuffer" => typed::<CapacityBuffer>(object),
+        "ProvisioningRequest" => typed::<ProvisioningRequest>(object),
         "SpendPolicy" => typed::<SpendPolicy>(object).map(without_status),
         "Node" => typed::<Node>(object),
         "Pod" => typed::<Pod>(object),

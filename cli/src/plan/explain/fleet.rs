@@ -96,7 +96,7 @@ fn workloads(explanation: &mut Explanation, answer: &PlanAnswer, by: Option<&str
     let mut idle = 0;
     for node in &answer.built.snapshot.nodes {
         let Some(price) = cost::price(answer, node) else { continue };
-        let pods: Vec<_> = node.pods.iter().filter(|pod| pod.buffer.is_none()).collect();
+        let pods: Vec<_> = node.pods.iter().filter(|pod| pod.holder.is_none()).collect();
         let weights: Vec<i64> = pods.iter().map(|pod| weight(&pod.shape.requests, &node.allocatable)).collect();
         let sum: i64 = weights.iter().sum();
         if sum == 0 {

@@ -35,7 +35,7 @@ pub(super) fn preferences(answer: &PlanAnswer) -> Vec<PreferenceReport> {
     let decisions = decisions(answer);
     let mut all: BTreeMap<(String, String), PreferenceReport> = BTreeMap::new();
     for (position, (pod, verdict)) in snapshot.pods.iter().zip(&answer.plan.report.pods).enumerate() {
-        let Some(dropped) = dropped(verdict).filter(|_| pod.buffer.is_none()) else { continue };
+        let Some(dropped) = dropped(verdict).filter(|_| pod.holder.is_none()) else { continue };
         let wanted = preferences_of(&snapshot.shapes[pod.shape]);
         if wanted.is_empty() {
             continue;

@@ -44,7 +44,7 @@ pub(super) fn splits(answer: &PlanAnswer) -> Vec<SplitReport> {
     let snapshot = &answer.built.snapshot;
     let mut all: BTreeMap<&CapacitySplit, SplitReport> = BTreeMap::new();
     let capacity_types = capacity_types(answer);
-    let planned = snapshot.pods.iter().enumerate().filter(|(_, pod)| pod.buffer.is_none());
+    let planned = snapshot.pods.iter().enumerate().filter(|(_, pod)| pod.holder.is_none());
     for (mix, position) in planned.clone().filter_map(|(position, pod)| Some((pod.mix.as_deref()?, position))) {
         let split = all.entry(mix).or_default();
         match capacity_types.get(&position) {

@@ -184,7 +184,7 @@ fn node_line(answer: &PlanAnswer, node: &Node, verdict: Option<&NodeVerdict>) ->
         zone: label(label::ZONE),
         capacity_type: label(label::CAPACITY_TYPE),
         price: cost::price(answer, node),
-        pods: node.pods.iter().filter(|pod| pod.buffer.is_none()).count(),
+        pods: node.pods.iter().filter(|pod| pod.holder.is_none()).count(),
         cpu: Load::new(node, Resources::CPU, node.usage.as_ref().map(|usage| usage.cpu)),
         memory: Load::new(node, Resources::MEMORY, node.usage.as_ref().map(|usage| usage.memory)),
         state: state(node, verdict),

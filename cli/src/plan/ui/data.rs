@@ -180,7 +180,7 @@ fn shares(answer: &PlanAnswer) -> BTreeMap<&str, Vec<i64>> {
     let nodes = answer.built.snapshot.nodes.iter();
     let of_node = |node: &'_ planner::Node| {
         let all = node.allocatable.get(planner::Resources::CPU).max(1);
-        let pods = node.pods.iter().filter(|pod| pod.buffer.is_none());
+        let pods = node.pods.iter().filter(|pod| pod.holder.is_none());
         let mut parts: Vec<i64> =
             pods.map(|pod| pod.shape.requests.get(planner::Resources::CPU).saturating_mul(100) / all).collect();
         parts.sort_unstable_by_key(|part| std::cmp::Reverse(*part));

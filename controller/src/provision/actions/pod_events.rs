@@ -34,7 +34,7 @@ impl PodEvents {
         built: &'a SnapshotResult,
         plan: &'a Plan,
     ) -> impl Iterator<Item = Event> + 'a {
-        let all = built.snapshot.pods.iter().zip(&plan.report.pods).filter(|(pod, _)| pod.buffer.is_none());
+        let all = built.snapshot.pods.iter().zip(&plan.report.pods).filter(|(pod, _)| pod.holder.is_none());
         let planned = all.filter_map(|(pod, verdict)| self.event(index.pods.get(&pod.name)?, verdict));
         planned.chain(ignored(index, built))
     }

@@ -20,7 +20,7 @@ fn waiting(buffer: bool) -> planner::Pod {
     planner::Pod {
         uid: "pod-uid".to_owned(),
         name: "default/web".to_owned(),
-        buffer: buffer.then(|| "default/spare".to_owned()),
+        holder: buffer.then(|| planner::CapacityHolder::Buffer("default/spare".to_owned())),
         ..planner::Pod::default()
     }
 }

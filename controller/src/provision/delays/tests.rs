@@ -43,7 +43,7 @@ fn paused(index: &Index, group: PodGroup, planned: &PlannedNodes) -> Option<u32>
     attempts.launches.lock().begin("default-1", "default", groups, PoolVersion::from_index(index, "default"), at(0));
     drop(delays(index, &attempts, planned, at(20)));
     let found = delays(index, &attempts, planned, at(26));
-    let of_pod = found.pods.get("pod-uid").or_else(|| found.buffers.get("default/spare"));
+    let of_pod = found.pods.get("pod-uid").or_else(|| found.holders.values().next());
     of_pod.and_then(|pauses| pauses.first()).map(|pause| pause.failures)
 }
 
@@ -77,7 +77,10 @@ fn planned_nodes_omits_starting_nodes_for_virtual_pods() {
         |node: &str| PodVerdict::Existing { node: node.to_owned(), why: PlacementReason::Room, dropped: Vec::new() };
     let of_node =
         |name: &str, stage| Arc::new(planner::Node { name: name.to_owned(), stage, ..planner::Node::default() });
-    let pod = |buffer: bool| planner::Pod { buffer: buffer.then(|| "spare".to_owned()), ..planner::Pod::default() };
+    let pod = |buffer: bool| planner::Pod {
+        holder: buffer.then(|| planner::CapacityHolder::Buffer("spare".to_owned())),
+        ..planner::Pod::default()
+    };
     let snapshot = Snapshot {
         nodes: vec![of_node("up", Stage::Registered), of_node("starting", Stage::InFlight)],
         pods: [true, true, false].map(pod).into(),

@@ -4,14 +4,14 @@
 //!
 //! Nodes that came up and that no pod could use, because a startup taint stayed, pause all launches of their NodePool after a few.
 //!
-//! A pod group is all pods of one controller, or the virtual pods of one CapacityBuffer. A static NodePool has one group for its
+//! A pod group is all pods of one controller, or the virtual pods of one CapacityBuffer or ProvisioningRequest. A static NodePool has one group for its
 //! missing nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use planner::{LaunchPause, Millis};
+use planner::{CapacityHolder, LaunchPause, Millis};
 use serde::{Deserialize, Serialize};
 
 use super::pool_failures::PoolFailures;
@@ -42,8 +42,19 @@ pub enum PodGroup {
     Controller(String),
     /// Virtual pods of the CapacityBuffer with this `namespace/name`.
     Buffer(String),
+    /// Virtual pods of the ProvisioningRequest with this `namespace/name`.
+    Request(String),
     /// Missing nodes of a static NodePool.
     Replicas,
+}
+
+impl From<&CapacityHolder> for PodGroup {
+    fn from(holder: &CapacityHolder) -> Self {
+        match holder {
+            CapacityHolder::Buffer(key) => Self::Buffer(key.clone()),
+            CapacityHolder::Request(key) => Self::Request(key.clone()),
+        }
+    }
 }
 
 /// Pods of a launch by group: their UIDs.
@@ -236,7 +247,7 @@ impl LaunchAttempts {
     fn succeed(&mut self, attempt: &mut OpenAttempt, node_use: NodeUse) {
         let succeeds = |group: &PodGroup| match group {
             PodGroup::Controller(_) => node_use == NodeUse::Pods,
-            PodGroup::Buffer(_) => matches!(node_use, NodeUse::Pods | NodeUse::VirtualPods),
+            PodGroup::Buffer(_) | PodGroup::Request(_) => matches!(node_use, NodeUse::Pods | NodeUse::VirtualPods),
             PodGroup::Replicas => true,
         };
         for (group, _) in attempt.groups.extract_if(.., |group, _| succeeds(group)) {
@@ -309,13 +320,14 @@ impl LaunchAttempts {
         pauses
     }
 
-    /// Returns the CapacityBuffers that may have pauses.
+    /// Returns the objects that keep capacity and may have pauses.
     #[must_use]
-    pub fn buffers(&self) -> BTreeSet<String> {
+    pub fn holders(&self) -> BTreeSet<CapacityHolder> {
         let failed = self.failed.keys().map(|(_, group)| group);
         let groups = failed.chain(self.open.values().flat_map(|attempt| attempt.groups.keys()));
         let keys = groups.filter_map(|group| match group {
-            PodGroup::Buffer(key) => Some(key.clone()),
+            PodGroup::Buffer(key) => Some(CapacityHolder::Buffer(key.clone())),
+            PodGroup::Request(key) => Some(CapacityHolder::Request(key.clone())),
             PodGroup::Controller(_) | PodGroup::Replicas => None,
         });
         keys.collect()

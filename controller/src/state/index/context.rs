@@ -1,12 +1,12 @@
 //! Kinds that pods refer to or that only plans depend on: volumes and their classes, namespaces, the objects of admission,
-//! NodeOverlays, SpendPolicies, CapacityBuffers and the sources of buffers.
+//! NodeOverlays, SpendPolicies, CapacityBuffers, ProvisioningRequests and the sources of their pods.
 
 use api::annotation;
 use api::objects::{
     CSINode, Deployment, LimitRange, Namespace, NodeReport, PersistentVolume, PersistentVolumeClaim, PodTemplate,
     PodTemplateSpec, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
 };
-use api::{CapacityBuffer, NodeOverlay, SpendPolicy};
+use api::{CapacityBuffer, NodeOverlay, ProvisioningRequest, SpendPolicy};
 use kube::Resource;
 use kube::api::ObjectMeta;
 
@@ -118,7 +118,7 @@ impl Indexed for Namespace {
 }
 
 /// Implements a kind that changes pods when the API server admits them. Plans apply the kind to pods that do not exist yet: of
-/// DaemonSets, which count where pods are pending, and of CapacityBuffers.
+/// DaemonSets, which count where pods are pending, of CapacityBuffers and of ProvisioningRequests.
 macro_rules! read_by_admission {
     ($kind:ident, $table:ident) => {
         impl Indexed for $kind {
@@ -131,8 +131,8 @@ macro_rules! read_by_admission {
 
             fn consequences(index: &Index, _: Option<&Self>, _: Option<&Self>) -> Triggers {
                 let mut triggers = plan_for_waiting(index);
-                let buffers = index.buffers.keys().map(|key| PlanTrigger::New(format!("capacitybuffer/{key}")));
-                triggers.plan.extend(buffers);
+                triggers.plan.extend(index.buffers.keys().map(|key| plan_for_buffer(key)));
+                triggers.plan.extend(index.requests.keys().map(|key| plan_for_request(key)));
                 triggers
             }
         }
@@ -179,13 +179,32 @@ impl Indexed for CapacityBuffer {
     fn consequences(_: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
         let key = after.or(before).map(key_of).unwrap_or_default();
         let said = |buffer: Option<&Self>| buffer.map(|buffer| (buffer.spec.clone(), leaves(&buffer.metadata)));
-        let plan = if said(before) == said(after) {
-            Vec::new()
-        } else {
-            vec![PlanTrigger::New(format!("capacitybuffer/{key}"))]
-        };
+        let plan = if said(before) == said(after) { Vec::new() } else { vec![plan_for_buffer(&key)] };
         Triggers { work: vec![WorkItem::Buffer(key)], plan }
     }
+}
+
+impl Indexed for ProvisioningRequest {
+    table!(requests);
+
+    /// Triggers a plan for a new request and for each change of its phase. Requests of classes of other programs trigger nothing.
+    fn consequences(_: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
+        let Some(request) = after.or(before).filter(|request| request.class().is_some()) else {
+            return Triggers::default();
+        };
+        let key = key_of(request);
+        let said = |request: Option<&Self>| request.map(|request| (request.phase(), leaves(&request.metadata)));
+        let plan = if said(before) == said(after) { Vec::new() } else { vec![plan_for_request(&key)] };
+        Triggers { work: vec![WorkItem::Request(key)], plan }
+    }
+}
+
+fn plan_for_buffer(key: &str) -> PlanTrigger {
+    PlanTrigger::New(format!("capacitybuffer/{key}"))
+}
+
+fn plan_for_request(key: &str) -> PlanTrigger {
+    PlanTrigger::New(format!("provisioningrequest/{key}"))
 }
 
 fn leaves(meta: &ObjectMeta) -> bool {
@@ -205,7 +224,12 @@ impl Indexed for PodTemplate {
         };
         let template =
             |object: Option<&Self>| object.map(|object| (object.template.clone(), object.metadata.generation));
-        followed(index, after.or(before), template(before) != template(after), named)
+        let changed = template(before) != template(after);
+        let mut triggers = followed(index, after.or(before), changed, named);
+        if changed && let Some(template) = after.or(before) {
+            triggers.plan.extend(requests_of_template(index, template));
+        }
+        triggers
     }
 }
 
@@ -271,8 +295,18 @@ fn followed(
     let name = meta.name.as_deref().unwrap_or_default();
     let near = index.buffers.values().filter(|buffer| buffer.metadata.namespace == meta.namespace);
     let buffers = near.filter(|buffer| named(buffer, name));
-    let plan = buffers.map(|buffer| PlanTrigger::New(format!("capacitybuffer/{}", key_of(buffer.as_ref())))).collect();
+    let plan = buffers.map(|buffer| plan_for_buffer(&key_of(buffer.as_ref()))).collect();
     Triggers { plan, ..Triggers::default() }
+}
+
+/// Triggers a plan for each ProvisioningRequest with pods of a template.
+fn requests_of_template<'a>(index: &'a Index, template: &'a PodTemplate) -> impl Iterator<Item = PlanTrigger> + 'a {
+    let near = index.requests.values().filter(|request| request.metadata.namespace == template.metadata.namespace);
+    let name = template.metadata.name.as_deref();
+    let named = near.filter(move |request| {
+        request.spec.pod_sets.iter().any(|set| Some(set.pod_template_ref.name.as_str()) == name)
+    });
+    named.map(|request| plan_for_request(&key_of(request.as_ref())))
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ impl Indexed for Pod {
     }
 
     fn slim(&mut self) {
-        const READ: [&str; 14] = [
+        const READ: [&str; 16] = [
             annotation::DO_NOT_DISRUPT,
             annotation::MIRROR_POD,
             annotation::ON_DEMAND_BASE,
@@ -90,6 +90,8 @@ impl Indexed for Pod {
             annotation::POD_GROUP,
             annotation::POD_GROUP_MIN,
             annotation::KUEUE_POD_GROUP_COUNT,
+            annotation::CONSUMES_REQUEST,
+            annotation::OLDER_CONSUMES_REQUEST,
         ];
         keep_annotations(&mut self.metadata, |key| READ.contains(&key));
         self.forget_usual_statuses();

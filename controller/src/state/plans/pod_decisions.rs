@@ -37,7 +37,7 @@ impl PodDecisions {
     pub fn note(&self, snapshot: &Snapshot, plan: &Plan, metrics: &Metrics, now: Timestamp) {
         let mut known = self.known();
         for (pod, verdict) in snapshot.pods.iter().zip(&plan.report.pods) {
-            if pod.buffer.is_some() || pod.leaving_node.is_some() || *verdict == PodVerdict::Postponed {
+            if pod.holder.is_some() || pod.leaving_node.is_some() || *verdict == PodVerdict::Postponed {
                 continue;
             }
             let decided = known.entry(pod.uid.clone()).or_insert_with(|| {
@@ -81,7 +81,7 @@ const FLEXIBLE: &str = "flexible";
 /// Counts pending pods by the only zone in which each may run, else by [`FLEXIBLE`].
 #[must_use]
 pub fn by_zone(snapshot: &Snapshot) -> BTreeMap<String, u32> {
-    let waiting = snapshot.pods.iter().filter(|pod| pod.buffer.is_none() && pod.leaving_node.is_none());
+    let waiting = snapshot.pods.iter().filter(|pod| pod.holder.is_none() && pod.leaving_node.is_none());
     let mut counts = BTreeMap::new();
     for pod in waiting {
         *counts.entry(zone(&snapshot.shapes[pod.shape])).or_default() += 1;

@@ -44,7 +44,7 @@ impl Drop for RunningPlan<'_> {
 impl PlanProgress {
     /// Records the start of a plan.
     pub fn begin(&self, snapshot: &Snapshot, now: Timestamp) -> RunningPlan<'_> {
-        let pods = snapshot.pods.iter().filter(|pod| pod.buffer.is_none() && pod.leaving_node.is_none()).count();
+        let pods = snapshot.pods.iter().filter(|pod| pod.holder.is_none() && pod.leaving_node.is_none()).count();
         *self.running.lock() = Some(Progress { id: snapshot.seed, pods, since: Some(now) });
         RunningPlan(self)
     }

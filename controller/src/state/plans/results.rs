@@ -1,11 +1,14 @@
-//! Results of the last plan for NodeOverlays, CapacityBuffers and SpendPolicies, until their status has them.
+//! Results of the last plan for NodeOverlays, CapacityBuffers, ProvisioningRequests and SpendPolicies, until their status has them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 use planner::Plan;
-use snapshot::{BufferState, OverlayError, Provisioning, SnapshotResult, SpendState, provisioning};
+use snapshot::{
+    BufferState, OverlayError, Provisioning, RequestCapacity, RequestState, SnapshotResult, SpendState, provisioning,
+    request_capacity,
+};
 
 use crate::reconcile::work::WorkItem;
 use crate::state::index::{Index, Indexed, Table};
@@ -28,10 +31,21 @@ pub struct BufferResult {
     pub provisioning: Provisioning,
 }
 
+/// Result for a ProvisioningRequest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestResult {
+    /// Resolution of the ProvisioningRequest.
+    pub state: RequestState,
+    /// State of its capacity.
+    pub capacity: RequestCapacity,
+}
+
 /// Result for a NodeOverlay: the error that disables the overlay, if any.
 pub type OverlayResultAtGeneration = AtGeneration<Option<OverlayError>>;
 /// Result for a CapacityBuffer, with its generation.
 pub type BufferResultAtGeneration = AtGeneration<BufferResult>;
+/// Result for a ProvisioningRequest, with its generation.
+pub type RequestResultAtGeneration = AtGeneration<RequestResult>;
 /// State of a SpendPolicy, with its generation.
 pub type SpendStateAtGeneration = AtGeneration<SpendState>;
 
@@ -40,6 +54,7 @@ pub type SpendStateAtGeneration = AtGeneration<SpendState>;
 pub struct PlanResults {
     overlays: BTreeMap<String, OverlayResultAtGeneration>,
     buffers: BTreeMap<String, BufferResultAtGeneration>,
+    requests: BTreeMap<String, RequestResultAtGeneration>,
     spend_policies: BTreeMap<String, SpendStateAtGeneration>,
 }
 
@@ -48,6 +63,7 @@ pub struct PlanResults {
 pub struct Generations {
     overlays: BTreeMap<String, i64>,
     buffers: BTreeMap<String, i64>,
+    requests: BTreeMap<String, i64>,
     spend_policies: BTreeMap<String, i64>,
 }
 
@@ -58,6 +74,7 @@ impl Generations {
         Self {
             overlays: generations(&index.overlays),
             buffers: generations(&index.buffers),
+            requests: generations(&index.requests),
             spend_policies: generations(&index.spend_policies),
         }
     }
@@ -81,6 +98,11 @@ impl PlanResults {
             let verdict = BufferResult { state: state.clone(), provisioning };
             Some((state.buffer.clone(), AtGeneration { generation, verdict }))
         };
+        let request = |(state, capacity): (&RequestState, RequestCapacity)| {
+            let generation = *generations.requests.get(&state.request)?;
+            let verdict = RequestResult { state: state.clone(), capacity };
+            Some((state.request.clone(), AtGeneration { generation, verdict }))
+        };
         let spend_policy = |state: &SpendState| {
             let generation = *generations.spend_policies.get(&state.policy)?;
             Some((state.policy.clone(), AtGeneration { generation, verdict: state.clone() }))
@@ -89,6 +111,7 @@ impl PlanResults {
             spend_policies: built.spending.iter().filter_map(spend_policy).collect(),
             overlays: built.overlays.iter().filter_map(overlay).collect(),
             buffers: built.buffers.iter().zip(provisioning(built, plan)).filter_map(buffer).collect(),
+            requests: built.requests.iter().zip(request_capacity(built, plan)).filter_map(request).collect(),
         }
     }
 }
@@ -105,8 +128,11 @@ impl PlanResultStore {
         let buffers = found.buffers.iter().filter(|(key, it)| held.buffers.get(*key) != Some(*it));
         let policies = found.spend_policies.iter().filter(|(key, it)| held.spend_policies.get(*key) != Some(*it));
         let policies = policies.map(|(key, _)| WorkItem::SpendPolicy(key.clone()));
+        let requests = found.requests.iter().filter(|(key, it)| held.requests.get(*key) != Some(*it));
+        let requests = requests.map(|(key, _)| WorkItem::Request(key.clone()));
         let work = overlays.map(|(key, _)| WorkItem::Overlay(key.clone()));
-        let work = work.chain(buffers.map(|(key, _)| WorkItem::Buffer(key.clone()))).chain(policies).collect();
+        let work = work.chain(buffers.map(|(key, _)| WorkItem::Buffer(key.clone())));
+        let work = work.chain(requests).chain(policies).collect();
         *held = found;
         work
     }
@@ -121,6 +147,12 @@ impl PlanResultStore {
     #[must_use]
     pub fn buffer(&self, key: &str) -> Option<BufferResultAtGeneration> {
         self.held().buffers.get(key).cloned()
+    }
+
+    /// Returns the result for a ProvisioningRequest.
+    #[must_use]
+    pub fn request(&self, key: &str) -> Option<RequestResultAtGeneration> {
+        self.held().requests.get(key).cloned()
     }
 
     /// Returns the state of a SpendPolicy.

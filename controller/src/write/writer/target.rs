@@ -24,6 +24,13 @@ pub enum Target {
         /// Name.
         name: String,
     },
+    /// A ProvisioningRequest.
+    Request {
+        /// Namespace.
+        namespace: String,
+        /// Name.
+        name: String,
+    },
     /// A SpendPolicy by name.
     SpendPolicy(String),
     /// A NodeUsage by name.
@@ -39,6 +46,7 @@ impl Target {
             Self::Node(name) => span::object("Node", name),
             Self::Overlay(name) => span::object("NodeOverlay", name),
             Self::Buffer { namespace, name } => span::object("CapacityBuffer", &format!("{namespace}/{name}")),
+            Self::Request { namespace, name } => span::object("ProvisioningRequest", &format!("{namespace}/{name}")),
             Self::SpendPolicy(name) => span::object("SpendPolicy", name),
             Self::Usage(name) => span::object("NodeUsage", name),
         }

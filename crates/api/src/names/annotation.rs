@@ -132,6 +132,10 @@ pub const POD_GROUP: &str = "kerf.sh/pod-group";
 pub const KUEUE_POD_GROUP: &str = "kueue.x-k8s.io/pod-group-name";
 /// Annotation of a pod: number of pods of its group in Kueue.
 pub const KUEUE_POD_GROUP_COUNT: &str = "kueue.x-k8s.io/pod-group-total-count";
+/// Annotation of a pod: name of the ProvisioningRequest that has capacity for it.
+pub const CONSUMES_REQUEST: &str = "autoscaling.x-k8s.io/consume-provisioning-request";
+/// Older spelling of [`CONSUMES_REQUEST`].
+pub const OLDER_CONSUMES_REQUEST: &str = "cluster-autoscaler.kubernetes.io/consume-provisioning-request";
 /// Annotation of a NodeOverlay: work of its instance types, as a factor such as `1.15`.
 pub const PERFORMANCE: &str = "kerf.sh/performance";
 

@@ -49,6 +49,17 @@ pub const READY_FOR_PROVISIONING: &str = "ReadyForProvisioning";
 /// CapacityBuffer: True if the capacity exists.
 pub const PROVISIONING: &str = "Provisioning";
 
+/// ProvisioningRequest: Kerf handles the request.
+pub const ACCEPTED: &str = "Accepted";
+/// ProvisioningRequest: the capacity exists and is kept for its pods.
+pub const PROVISIONED: &str = "Provisioned";
+/// ProvisioningRequest: the capacity cannot be had.
+pub const FAILED: &str = "Failed";
+/// ProvisioningRequest: the time is over for which the capacity was kept.
+pub const BOOKING_EXPIRED: &str = "BookingExpired";
+/// ProvisioningRequest: the capacity is gone. Other programs set it.
+pub const CAPACITY_REVOKED: &str = "CapacityRevoked";
+
 /// SpendPolicy: the cost is within the limits per hour.
 pub const WITHIN_LIMITS: &str = "WithinLimits";
 /// SpendPolicy: the budget of the month is not spent, and the forecast is within it.

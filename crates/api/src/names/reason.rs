@@ -145,6 +145,23 @@ pub const OUTSIDE_ACTIVE_TIMES: &str = "OutsideActiveTimes";
 /// CapacityBuffer: it requests no pods.
 pub const BUFFER_EMPTY: &str = "BufferEmpty";
 
+/// ProvisioningRequest: Kerf handles its class.
+pub const ACCEPTED: &str = "Accepted";
+/// ProvisioningRequest: existing nodes have the capacity.
+pub const CAPACITY_IS_FOUND: &str = "CapacityIsFound";
+/// ProvisioningRequest: new nodes have the capacity.
+pub const CAPACITY_IS_PROVISIONED: &str = "CapacityIsProvisioned";
+/// ProvisioningRequest: the nodes start.
+pub const CAPACITY_IS_STARTING: &str = "CapacityIsStarting";
+/// ProvisioningRequest: not all pods would get a place.
+pub const CAPACITY_IS_NOT_FOUND: &str = "CapacityIsNotFound";
+/// ProvisioningRequest: the capacity did not exist in time.
+pub const EXPIRED: &str = "Expired";
+/// ProvisioningRequest: a parameter or a pod template is invalid.
+pub const INVALID_REQUEST: &str = "InvalidRequest";
+/// ProvisioningRequest: the capacity was kept for its pods as long as it is kept.
+pub const CAPACITY_RESERVATION_TIME_EXPIRED: &str = "CapacityReservationTimeExpired";
+
 /// Interruption: EC2 reclaims a spot instance.
 pub const SPOT_INTERRUPTION: &str = "SpotInterruption";
 /// Interruption: EC2 expects to reclaim a spot instance.

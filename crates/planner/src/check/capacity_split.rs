@@ -43,7 +43,7 @@ fn workloads<'a>(
     let launch = |position: usize| sides.get(snapshot.nodes.len() + position).copied();
     let mut workloads: BTreeMap<&CapacitySplit, SplitWorkload> = BTreeMap::new();
     let mut replaced: BTreeSet<&str> = BTreeSet::new();
-    for (pod, verdict) in snapshot.pods.iter().zip(&plan.report.pods).filter(|(pod, _)| pod.buffer.is_none()) {
+    for (pod, verdict) in snapshot.pods.iter().zip(&plan.report.pods).filter(|(pod, _)| pod.holder.is_none()) {
         let Some(mix) = &pod.mix else { continue };
         let side = verdicts::place(verdict).and_then(|there| match there {
             AssignedNode::Node(name) => node(name),

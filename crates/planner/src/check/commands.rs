@@ -70,13 +70,13 @@ impl<'a> CommandContext<'a> {
     /// Returns the UIDs of virtual pods of CapacityBuffers with their place on one of these nodes.
     fn virtual_pods(&self, nodes: &[&Node]) -> Vec<&'a str> {
         let on_nodes = |node: &str| nodes.iter().any(|it| it.name == node && it.stage == Stage::Initialized);
-        let own = self.placed().filter(|(pod, node)| pod.buffer.is_some() && on_nodes(node));
+        let own = self.placed().filter(|(pod, node)| pod.holder.is_some() && on_nodes(node));
         own.map(|(pod, _)| pod.uid.as_str()).collect()
     }
 
     /// Returns names of nodes that receive real pods, by this plan's placements or its commands.
     fn receiving(&self) -> BTreeSet<&'a str> {
-        let placed = self.placed().filter(|(pod, _)| pod.buffer.is_none()).map(|(_, node)| node);
+        let placed = self.placed().filter(|(pod, _)| pod.holder.is_none()).map(|(_, node)| node);
         let moved = self.plan.moves.iter().flat_map(|it| &it.pods).filter_map(|pod| match &pod.to {
             Destination::Node(node) => Some(node.as_str()),
             Destination::Launch(_) => None,

@@ -69,7 +69,7 @@ fn agrees(snapshot: &Snapshot, pod: usize, verdict: &PodVerdict, there: &[String
         Some(AssignedNode::Launch(launch)) => vec![format!("launch {launch}")],
         None => Vec::new(),
     };
-    let is_buffer = snapshot.pods.get(pod).is_some_and(|it| it.buffer.is_some());
+    let is_buffer = snapshot.pods.get(pod).is_some_and(|it| it.holder.is_some());
     let unstated = is_buffer && there.is_empty() && matches!(place, Some(AssignedNode::Node(_)));
     findings.expect(stated == there || unstated, &name(snapshot, pod), || {
         format!("the verdict says {stated:?}, the plan {there:?}")

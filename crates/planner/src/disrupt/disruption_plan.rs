@@ -200,7 +200,7 @@ impl<'a> DisruptionPlan<'a> {
     /// Finds places for the pods of a node without the virtual pods of CapacityBuffers, if it has such pods. A buffer that has no
     /// other place now keeps no outdated node.
     fn search_without_buffers(&mut self, position: Position) -> Option<RelocationOutcome> {
-        if self.node(position).pods.iter().all(|pod| pod.buffer.is_none()) {
+        if self.node(position).pods.iter().all(|pod| pod.holder.is_none()) {
             return None;
         }
         self.relocator.leave_buffers(true);

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    BoundPod, CommandReason, ConsolidationPolicy, Node, NodeVerdict, Plan, PodTerm, PodVerdict, Pool, Snapshot, Stage,
-    Utilization, utilization_limit,
+    BoundPod, CapacityHolder, CommandReason, ConsolidationPolicy, Node, NodeVerdict, Plan, PodTerm, PodVerdict, Pool,
+    Snapshot, Stage, Utilization, utilization_limit,
 };
 
 /// A node waits for others that change until it has been quiet for this many times `consolidateAfter`.
@@ -79,8 +79,9 @@ impl<'a> EligibilityRules<'a> {
         if self.is_expected(node) {
             return Err(NodeVerdict::Nominated);
         }
-        if let Some(buffer) = held_buffer(node).filter(|_| stays_in_use) {
-            return Err(NodeVerdict::HoldsBuffer { buffer });
+        let keeps_node = |holder: &CapacityHolder| stays_in_use || matches!(holder, CapacityHolder::Request(_));
+        if let Some(holder) = capacity_holder(node).filter(keeps_node) {
+            return Err(NodeVerdict::HoldsCapacity { holder });
         }
         if node.do_not_disrupt {
             return Err(NodeVerdict::DoNotDisrupt);
@@ -94,7 +95,7 @@ impl<'a> EligibilityRules<'a> {
             return self.evaluate_never_registered(node);
         }
         let quiet = self.is_quiet(node, pool);
-        if !is_static && in_use(node).is_none() && held_buffer(node).is_none() && quiet.is_ok() {
+        if !is_static && in_use(node).is_none() && capacity_holder(node).is_none() && quiet.is_ok() {
             self.has_no_blocking_pod(node)?;
             return Ok(CommandReason::Empty);
         }
@@ -203,7 +204,7 @@ fn first(node: &Node, is: impl Fn(&BoundPod) -> bool) -> Option<&BoundPod> {
 
 /// Returns the existing nodes that receive real pods in the plan.
 fn expecting(snapshot: &Snapshot, plan: &Plan) -> BTreeSet<String> {
-    let real = snapshot.pods.iter().zip(&plan.report.pods).filter(|(pod, _)| pod.buffer.is_none());
+    let real = snapshot.pods.iter().zip(&plan.report.pods).filter(|(pod, _)| pod.holder.is_none());
     let nodes = real.filter_map(|(_, verdict)| match verdict {
         PodVerdict::Existing { node, .. } => Some(node.clone()),
         _ => None,
@@ -213,7 +214,7 @@ fn expecting(snapshot: &Snapshot, plan: &Plan) -> BTreeSet<String> {
 
 /// Returns the affinity terms of real pods with a place, with their namespaces.
 fn near<'a>(snapshot: &'a Snapshot, plan: &Plan) -> Vec<(&'a str, &'a PodTerm)> {
-    let real = plan.report.order.iter().map(|pod| &snapshot.pods[*pod]).filter(|pod| pod.buffer.is_none());
+    let real = plan.report.order.iter().map(|pod| &snapshot.pods[*pod]).filter(|pod| pod.holder.is_none());
     let shapes: BTreeSet<usize> = real.map(|pod| pod.shape).collect();
     let shapes = shapes.into_iter().map(|shape| &snapshot.shapes[shape]);
     shapes.flat_map(|shape| shape.near.iter().map(|term| (shape.namespace.as_str(), term))).collect()
@@ -221,13 +222,13 @@ fn near<'a>(snapshot: &'a Snapshot, plan: &Plan) -> Vec<(&'a str, &'a PodTerm)> 
 
 /// Returns the number of pods that run on a node and would need another place, if there are any.
 fn in_use(node: &Node) -> Option<usize> {
-    let pods = node.pods.iter().filter(|pod| pod.reschedulable && pod.buffer.is_none()).count();
+    let pods = node.pods.iter().filter(|pod| pod.reschedulable && pod.holder.is_none()).count();
     (pods > 0).then_some(pods)
 }
 
-/// Returns the first CapacityBuffer that keeps capacity on a node.
-fn held_buffer(node: &Node) -> Option<String> {
-    node.pods.iter().filter_map(|pod| pod.buffer.clone()).min()
+/// Returns the first object that keeps capacity on a node, a ProvisioningRequest if there is one.
+fn capacity_holder(node: &Node) -> Option<CapacityHolder> {
+    node.pods.iter().filter_map(|pod| pod.holder.clone()).min()
 }
 
 /// Reports whether the NodePool consolidates nodes with pods.

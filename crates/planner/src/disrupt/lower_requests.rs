@@ -140,7 +140,7 @@ impl<'a> LowerRequests<'a> {
 
 /// Reports whether the pod runs and keeps running.
 fn may_shrink(pod: &BoundPod) -> bool {
-    !pod.ending && pod.buffer.is_none()
+    !pod.ending && pod.holder.is_none()
 }
 
 fn offer<'a>(

@@ -84,7 +84,7 @@ impl SimulatedCluster {
                 created: Millis::default(),
                 leaving_node: Some(node.name.clone()),
                 claims: pod.claims.clone(),
-                buffer: pod.buffer.clone(),
+                holder: pod.holder.clone(),
                 ..Pod::default()
             });
         }
@@ -95,7 +95,7 @@ impl SimulatedCluster {
 fn uses(snapshot: &Snapshot) -> Vec<Size> {
     let leaving = snapshot.nodes.iter().filter(|node| node.leaving.is_some()).flat_map(|node| &node.pods);
     let known: BTreeMap<&str, Size> = leaving.map(|pod| (pod.uid.as_str(), utilization_limit::usage_of(pod))).collect();
-    let of_pod = |pod: &Pod| match pod.buffer {
+    let of_pod = |pod: &Pod| match pod.holder {
         Some(_) => Size::default(),
         None => {
             known.get(pod.uid.as_str()).copied().unwrap_or(Size::from_resources(&snapshot.shapes[pod.shape].requests))

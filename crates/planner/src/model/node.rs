@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CapacitySplit, Effect, MicroDollars, Millis, PodShape, Requirement, Resources, Size, Sizing, Taint};
+use super::{
+    CapacityHolder, CapacitySplit, Effect, MicroDollars, Millis, PodShape, Requirement, Resources, Size, Sizing, Taint,
+};
 
 /// Key of the taint of a cordon.
 const CORDON: &str = "node.kubernetes.io/unschedulable";
@@ -206,9 +208,9 @@ pub struct BoundPod {
     pub sizing: Option<Box<Sizing>>,
     /// True if a copy of it must run before it is evicted.
     pub surges: bool,
-    /// `namespace/name` of its CapacityBuffer, for virtual pods during disruption: they occupy capacity of the node and never
+    /// Object that keeps capacity with this pod, for virtual pods during disruption: they occupy capacity of the node and never
     /// run.
-    pub buffer: Option<String>,
+    pub holder: Option<CapacityHolder>,
 }
 
 impl BoundPod {
@@ -241,7 +243,7 @@ impl Default for BoundPod {
             used: None,
             sizing: None,
             surges: false,
-            buffer: None,
+            holder: None,
         }
     }
 }

@@ -29,12 +29,31 @@ pub struct Pod {
     pub nominated_after: usize,
     /// `namespace/name` of its volume claims, one for each of the shape's `volumes`; pods can share a claim.
     pub claims: Vec<String>,
-    /// `namespace/name` of its CapacityBuffer; such a pod keeps capacity free and is never bound.
-    pub buffer: Option<String>,
+    /// Object that keeps capacity with this pod, which exists only in the plan and is never bound.
+    pub holder: Option<CapacityHolder>,
     /// Split of its workload over on-demand and spot, if requested.
     pub mix: Option<Arc<CapacitySplit>>,
     /// Group of pods that get their places together or not at all, unless enough of them run already.
     pub group: Option<Arc<PodGroup>>,
+}
+
+/// Object that keeps capacity free for pods that do not exist yet.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum CapacityHolder {
+    /// ProvisioningRequest as `namespace/name`. It keeps the nodes of its capacity, because its pods come within minutes.
+    Request(String),
+    /// CapacityBuffer as `namespace/name`. It keeps capacity, but no particular node.
+    Buffer(String),
+}
+
+impl fmt::Display for CapacityHolder {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Buffer(name) => write!(out, "CapacityBuffer {name}"),
+            Self::Request(name) => write!(out, "ProvisioningRequest {name}"),
+        }
+    }
 }
 
 /// Pods that get their places together or not at all.

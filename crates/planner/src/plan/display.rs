@@ -257,7 +257,7 @@ impl Display for NodeVerdict {
             Self::Leaving => out.write_str("is already being removed"),
             Self::NotInitialized => out.write_str("is not initialized yet"),
             Self::InUse { pods } => write!(out, "stays: not empty, {}", counted(*pods)),
-            Self::HoldsBuffer { buffer } => write!(out, "stays: keeps capacity for CapacityBuffer {buffer}"),
+            Self::HoldsCapacity { holder } => write!(out, "stays: keeps capacity for {holder}"),
             Self::Nominated => out.write_str("stays: nominated for pending pods"),
             Self::Watched => out.write_str("stays: pending pods depend on pods of this node"),
             Self::Quiet { remaining } => {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::CommandReason;
-use crate::model::{MicroDollars, Pressure};
+use crate::model::{CapacityHolder, MicroDollars, Pressure};
 
 /// Reason why a managed node is removed or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,10 +92,10 @@ pub enum NodeVerdict {
         /// Number of these pods.
         pods: usize,
     },
-    /// A CapacityBuffer keeps capacity on the node, and the NodePool consolidates only empty nodes.
-    HoldsBuffer {
-        /// The CapacityBuffer as `namespace/name`.
-        buffer: String,
+    /// A ProvisioningRequest keeps capacity on the node, or a CapacityBuffer and the NodePool consolidates only empty nodes.
+    HoldsCapacity {
+        /// Object that keeps the capacity.
+        holder: CapacityHolder,
     },
     /// The price of the node is unknown.
     UnknownPrice,

@@ -120,7 +120,7 @@ impl<'a> Relocator<'a> {
         solver.count_residents();
         rely_on_present_pods(&mut solver);
         keep_nominations(&mut solver, PodKind::Real);
-        keep_nominations(&mut solver, PodKind::Buffer);
+        keep_nominations(&mut solver, PodKind::Virtual);
         // Trials may take pods from any host.
         rely_on_no_pods(&mut solver);
         let nodes = solver.existing.list.iter().enumerate();
@@ -282,7 +282,7 @@ impl<'a> Relocator<'a> {
     fn begin(&mut self, nodes: &[usize]) -> Vec<PodRun> {
         let solver = &mut self.solver;
         let pods = nodes.iter().flat_map(|node| self.own[*node].iter().copied());
-        let stranded = |pod: &usize| self.leaves_buffers && solver.problem.input.snapshot.pods[*pod].buffer.is_some();
+        let stranded = |pod: &usize| self.leaves_buffers && solver.problem.input.snapshot.pods[*pod].holder.is_some();
         let moved: Vec<usize> = pods.filter(|pod| !stranded(pod)).collect();
         self.before = Some(Checkpoint {
             counted: saved_counts(&solver.topology),
@@ -451,7 +451,7 @@ fn groups_of_plan(problem: &Problem<'_>, own: &[Vec<usize>]) -> (BTreeSet<GroupI
     let residents: BTreeSet<usize> = own.iter().flatten().copied().collect();
     let pods = &problem.input.snapshot.pods;
     // A virtual pod without a nomination is bound, or has no place: nothing waits for it.
-    let waits = |pod: &usize| pods[*pod].buffer.is_none() || pods[*pod].nominated.is_some();
+    let waits = |pod: &usize| pods[*pod].holder.is_none() || pods[*pod].nominated.is_some();
     let planned = (0..pods.len()).filter(|pod| !residents.contains(pod) && waits(pod));
     let shapes: BTreeSet<usize> = planned.map(|pod| problem.demand_of[pod]).collect();
     let demands = || shapes.iter().map(|shape| &problem.demands[*shape]);

@@ -465,7 +465,7 @@ fn check_reports_nothing_for_valid_variants() {
 #[test]
 fn check_ignores_buffer_pods_for_affinity_of_other_pods() {
     let (mut snapshot, mut plan) = example();
-    snapshot.pods[DATABASES[1]].buffer = Some("default/spare".to_owned());
+    snapshot.pods[DATABASES[1]].holder = Some(planner::CapacityHolder::Buffer("default/spare".to_owned()));
     plan.nominations.retain(|it| it.pod != DATABASES[1]);
     let found: BTreeSet<String> = findings(&snapshot, &plan).into_iter().collect();
     assert_eq!(found.len(), 1, "{found:#?}");

@@ -16,7 +16,7 @@ fn divide(snapshot: &mut Snapshot, least: &[u32]) {
         .enumerate()
         .map(|(at, least)| Arc::new(PodGroup { name: format!("group-{at}"), least: *least, running: 0 }))
         .collect();
-    for (at, pod) in snapshot.pods.iter_mut().filter(|pod| pod.buffer.is_none()).enumerate() {
+    for (at, pod) in snapshot.pods.iter_mut().filter(|pod| pod.holder.is_none()).enumerate() {
         // The last third of the pods has no group.
         pod.group = groups.get(at % (groups.len() + 1)).cloned();
     }

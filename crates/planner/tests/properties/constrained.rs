@@ -307,8 +307,8 @@ fn reserve_capacity(snapshot: &mut Snapshot, count: usize) {
     snapshot.shapes.push(Arc::new(like));
     for position in 0..count {
         let name = format!("n/buffer-{position}");
-        let buffer = Some("n/spare".to_owned());
+        let holder = Some(planner::CapacityHolder::Buffer("n/spare".to_owned()));
         let shape = snapshot.shapes.len() - 1;
-        snapshot.pods.push(planner::Pod { uid: name.clone(), name, shape, buffer, ..Default::default() });
+        snapshot.pods.push(planner::Pod { uid: name.clone(), name, shape, holder, ..Default::default() });
     }
 }

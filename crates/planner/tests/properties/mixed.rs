@@ -59,7 +59,7 @@ pub fn broken_promises(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     workloads.sort();
     workloads.dedup();
     let broken = |mix: &&CapacitySplit| {
-        let own = |pod: &planner::Pod| pod.buffer.is_none() && pod.mix.as_deref() == Some(*mix);
+        let own = |pod: &planner::Pod| pod.holder.is_none() && pod.mix.as_deref() == Some(*mix);
         let planned: Vec<usize> = (0..snapshot.pods.len()).filter(|pod| own(&snapshot.pods[*pod])).collect();
         let stays = |uid: &str| !planned.iter().any(|pod| snapshot.pods[*pod].uid == uid);
         let on_demand: usize = snapshot

@@ -257,7 +257,7 @@ pub fn strands(snapshot: &Snapshot, plan: &Plan) -> bool {
 /// Reports whether virtual pods of CapacityBuffers have their place on a node.
 fn keeps_capacity(snapshot: &Snapshot, plan: &Plan, node: &Node) -> bool {
     snapshot.pods.iter().zip(&plan.report.pods).any(|(pod, verdict)| {
-        pod.buffer.is_some() && matches!(verdict, PodVerdict::Existing { node: name, .. } if *name == node.name)
+        pod.holder.is_some() && matches!(verdict, PodVerdict::Existing { node: name, .. } if *name == node.name)
     })
 }
 

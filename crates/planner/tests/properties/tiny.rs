@@ -12,7 +12,7 @@ use crate::clusters::{ARCH, CPUS, Cluster};
 /// them, so such DaemonSets are removed.
 pub fn tiny() -> impl Strategy<Value = Cluster> {
     constrained().prop_map(|Cluster(mut snapshot)| {
-        snapshot.pods.retain(|pod| pod.leaving_node.is_some() || pod.buffer.is_some() || pod.name.as_str() < "pod-05");
+        snapshot.pods.retain(|pod| pod.leaving_node.is_some() || pod.holder.is_some() || pod.name.as_str() < "pod-05");
         snapshot.pods.truncate(6);
         snapshot.nodes.truncate(3);
         Arc::make_mut(&mut snapshot.catalogues[0]).types.truncate(4);

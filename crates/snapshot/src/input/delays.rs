@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use planner::LaunchPause;
+use planner::{CapacityHolder, LaunchPause};
 
 /// Earlier attempts that failed, as far as they delay the next ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delays {
     /// Pauses of launches by the UID of a pod.
     pub pods: BTreeMap<String, Vec<LaunchPause>>,
-    /// Pauses of launches by the `namespace/name` of a CapacityBuffer.
-    pub buffers: BTreeMap<String, Vec<LaunchPause>>,
+    /// Pauses of launches for virtual pods.
+    pub holders: BTreeMap<CapacityHolder, Vec<LaunchPause>>,
     /// Times until which static NodePools launch no missing node, by NodePool.
     pub static_pools: BTreeMap<String, Timestamp>,
     /// Replacements that failed in a row, by the NodePool of the replacements.

@@ -7,7 +7,7 @@ use api::objects::{
     PersistentVolumeClaim, Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet,
     StorageClass,
 };
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, SpendPolicy};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -69,6 +69,7 @@ lists! {
     claims: NodeClaim, "NodeClaim";
     spend_policies: SpendPolicy, "SpendPolicy";
     buffers: CapacityBuffer, "CapacityBuffer";
+    requests: ProvisioningRequest, "ProvisioningRequest";
     nodes: Node, "Node";
     usages: NodeReport, "NodeUsage";
     pods: Pod, "Pod";
@@ -108,6 +109,7 @@ impl Objects {
             namespaces: self.namespaces.iter().collect(),
             overlays: self.overlays.iter().collect(),
             buffers: self.buffers.iter().collect(),
+            requests: self.requests.iter().collect(),
             spend_policies: self.spend_policies.iter().collect(),
             pod_templates: self.pod_templates.iter().collect(),
             deployments: self.deployments.iter().collect(),

@@ -41,7 +41,7 @@ pub(super) fn bound_pod(
         used: None,
         sizing: None,
         surges,
-        buffer: None,
+        holder: None,
     }
 }
 

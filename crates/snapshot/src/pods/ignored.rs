@@ -41,6 +41,11 @@ pub enum IgnoredReason {
         /// First gate by name.
         gate: String,
     },
+    /// The pod consumes a ProvisioningRequest whose capacity does not exist.
+    AwaitsRequest {
+        /// The request as `namespace/name`.
+        request: String,
+    },
     /// kube-scheduler preempts other pods for it on a node.
     Preempting {
         /// Name of the node.
@@ -183,6 +188,9 @@ impl fmt::Display for IgnoredReason {
             Self::OptedOut => out.write_str("it requires nodes without a NodePool"),
             Self::Gated { gate } => write!(out, "it has scheduling gate {gate}"),
             Self::Preempting { node } => write!(out, "kube-scheduler preempts pods for it on node {node}"),
+            Self::AwaitsRequest { request } => {
+                write!(out, "it waits for the capacity of ProvisioningRequest {request}; see its conditions")
+            }
             Self::DeviceClaim => {
                 out.write_str("ResourceClaims are not supported: request an extended resource instead")
             }

@@ -11,8 +11,9 @@ use crate::Delays;
 pub(crate) fn pause_launches(delays: &Delays, shapes: &mut Vec<Arc<PodShape>>, pods: &mut [planner::Pod]) {
     let mut known: BTreeMap<(usize, &[LaunchPause]), usize> = BTreeMap::new();
     for pod in pods {
-        let pauses = match &pod.buffer {
-            Some(buffer) => delays.buffers.get(buffer),
+        let pauses = match &pod.holder {
+            Some(_) if !shapes[pod.shape].paused.is_empty() => continue,
+            Some(holder) => delays.holders.get(holder),
             None => delays.pods.get(&pod.uid),
         };
         let Some(pauses) = pauses.filter(|pauses| !pauses.is_empty()) else { continue };

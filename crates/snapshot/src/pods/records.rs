@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::annotation;
-use api::objects::{InvalidRequested, Pod, PodDisruptionBudget, Requested, pod_group};
+use api::objects::{InvalidRequested, Pod, PodDisruptionBudget, Requested, consumed_request, pod_group};
 use planner::{CapacitySplit, Millis, PodShape, Resources};
 
 use super::ignored::IgnoredReason;
@@ -101,6 +101,7 @@ pub(crate) struct Records {
     unbound: BTreeSet<u32>,
     with_volumes: BTreeSet<u32>,
     grouped: BTreeSet<u32>,
+    consuming: BTreeSet<u32>,
     pdbs: PdbIndex,
     replica_sets: ReplicaSetPods,
     owned: OwnedPods,
@@ -242,6 +243,11 @@ impl Records {
         self.sorted(&self.grouped)
     }
 
+    /// Returns the pods that consume a ProvisioningRequest, by name.
+    pub(crate) fn consuming(&self) -> Vec<&Record> {
+        self.sorted(&self.consuming)
+    }
+
     /// Returns the pods without a Node, by name.
     pub(crate) fn unbound(&self) -> Vec<&Record> {
         self.sorted(&self.unbound)
@@ -300,6 +306,9 @@ impl Records {
         if matches!(pod_group(pod), Ok(Some(_))) {
             self.grouped.insert(id);
         }
+        if consumed_request(pod).is_some() {
+            self.consuming.insert(id);
+        }
         self.match_budgets(id);
         self.disruption_intervals.add(id, pod);
         let joined = self.replica_sets.add(id, pod);
@@ -337,6 +346,7 @@ impl Records {
         self.unbound.remove(&id);
         self.with_volumes.remove(&id);
         self.grouped.remove(&id);
+        self.consuming.remove(&id);
         self.annotation_problems.remove(&id);
         let node = &record.pod.spec.node_name;
         if self.bound.get_mut(node).is_some_and(|group| group.members.remove(&id)) {

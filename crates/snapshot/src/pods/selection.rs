@@ -18,6 +18,7 @@ use super::ignored::{Ignored, IgnoredReason};
 use super::records::{Group, Record, Records};
 use super::volumes::single_claims::SingleClaims;
 use super::{full_name, is_reschedulable, uid};
+use crate::buffers::requests::Requests;
 use crate::nodes::Nominations;
 use crate::{Input, millis};
 use pod_groups::PodGroups;
@@ -31,6 +32,7 @@ pub(crate) struct PodSelection<'a> {
     nominations: Nominations<'a>,
     single_claims: SingleClaims,
     groups: PodGroups,
+    requests: Requests,
     shapes: Shapes,
     pub(crate) pods: Vec<planner::Pod>,
     pub(crate) ignored: Vec<Ignored>,
@@ -40,14 +42,26 @@ impl<'a> PodSelection<'a> {
     /// Creates an empty value. `nominations` has the nominations of recent plans by UID; `single_claims` has the claims for a
     /// single pod.
     pub(crate) fn new(input: &'a Input<'a>, nominations: Nominations<'a>, single_claims: SingleClaims) -> Self {
-        let groups = PodGroups::default();
-        let shapes = Shapes::default();
-        Self { input, nominations, single_claims, groups, shapes, pods: Vec::new(), ignored: Vec::new() }
+        Self {
+            input,
+            nominations,
+            single_claims,
+            groups: PodGroups::default(),
+            requests: Requests::default(),
+            shapes: Shapes::default(),
+            pods: Vec::new(),
+            ignored: Vec::new(),
+        }
     }
 
     /// Plans the pods of these groups together.
     pub(crate) fn with_groups(self, groups: PodGroups) -> Self {
         Self { groups, ..self }
+    }
+
+    /// Leaves out the pods that wait for one of these requests.
+    pub(crate) fn with_requests(self, requests: Requests) -> Self {
+        Self { requests, ..self }
     }
 
     /// Adds unschedulable pods, and ignores those that wait for something else first.
@@ -59,7 +73,8 @@ impl<'a> PodSelection<'a> {
         self.pods.reserve(unbound.len());
         for record in unbound {
             let pod = &record.pod;
-            match waiting_reason(pod, records) {
+            let awaited = || self.requests.awaited_by(pod).map(|request| IgnoredReason::AwaitsRequest { request });
+            match waiting_reason(pod, records).or_else(awaited) {
                 Some(reason) => self.ignore(record, reason),
                 None if pod.is_unschedulable() => self.plan(record, None),
                 None if pod.is_awaiting_scheduler() => {
@@ -95,7 +110,7 @@ impl<'a> PodSelection<'a> {
         }
     }
 
-    /// Adds a virtual pod of a buffer.
+    /// Adds a virtual pod.
     pub(crate) fn add_virtual_pod(&mut self, shape: &Arc<PodShape>, pod: planner::Pod) {
         let shape = self.shapes.position(shape);
         self.pods.push(planner::Pod { shape, ..pod });
@@ -142,7 +157,7 @@ impl<'a> PodSelection<'a> {
             nominated: nomination.map(|(_, to)| (*to).to_owned()),
             nominated_after: nomination.map_or(0, |(number, _)| *number),
             claims: record.claims.clone(),
-            buffer: None,
+            holder: None,
             mix: record.mix.clone(),
             group: self.groups.of(pod),
             uid,

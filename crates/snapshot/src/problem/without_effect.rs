@@ -1,7 +1,7 @@
 //! Settings of objects of each kind that have no effect.
 
-use api::ineffective::{self, KeyOwner};
-use api::{CapacityBuffer, EC2NodeClass, NodeOverlay, NodePool};
+use api::ineffective::{self, Ineffective, KeyOwner};
+use api::{CapacityBuffer, EC2NodeClass, NodeOverlay, NodePool, ProvisioningRequest};
 
 use super::{Problem, ineffective};
 
@@ -33,6 +33,21 @@ pub fn ineffective_in_buffer(buffer: &CapacityBuffer) -> Vec<Problem> {
     let found = ineffective::keys(KeyOwner::Buffer, "metadata", own.annotations.as_ref(), own.labels.as_ref());
     let name = format!("{}/{}", own.namespace.as_deref().unwrap_or_default(), own.name.as_deref().unwrap_or_default());
     ineffective("CapacityBuffer", Some(&name), found)
+}
+
+/// Returns the parameters of a ProvisioningRequest that have no effect. Another program reads those of its own classes.
+#[must_use]
+pub fn ineffective_in_request(request: &ProvisioningRequest) -> Vec<Problem> {
+    if request.class().is_none() {
+        return Vec::new();
+    }
+    let found = request.unknown_parameters().map(|name| Ineffective {
+        field: format!("spec.parameters[{name}]"),
+        fix: "Kerf reads no such parameter of this class".to_owned(),
+    });
+    let own = &request.metadata;
+    let name = format!("{}/{}", own.namespace.as_deref().unwrap_or_default(), own.name.as_deref().unwrap_or_default());
+    ineffective("ProvisioningRequest", Some(&name), found.collect())
 }
 
 /// Returns the settings of a NodeOverlay that have no effect.

@@ -1,6 +1,6 @@
 //! Tests of the size of CapacityBuffers and the availability of their capacity.
 
-use planner::plan;
+use planner::{CapacityHolder, plan};
 use serde_json::{Value, json};
 use snapshot::{Provisioning, SnapshotResult, provisioning};
 
@@ -88,7 +88,8 @@ fn buffer_pods_are_virtual_pods_without_volumes() {
     let built = cluster(json!({"podTemplateRef": {"name": "small"}, "replicas": 2})).build();
     assert_eq!(pods(&built), ["default/capacity-buffer-spare-0", "default/capacity-buffer-spare-1"]);
     let pod = &built.snapshot.pods[1];
-    assert_eq!((pod.uid.as_str(), pod.buffer.as_deref()), ("uid-spare-1", Some("default/spare")));
+    let spare = CapacityHolder::Buffer("default/spare".to_owned());
+    assert_eq!((pod.uid.as_str(), pod.holder.clone()), ("uid-spare/capacity-buffer-spare-1", Some(spare)));
     assert!(pod.claims.is_empty() && built.ignored.is_empty());
     let [shape] = built.snapshot.shapes.as_slice() else { unreachable!("they are all alike") };
     assert_eq!((shape.priority, shape.namespace.as_str(), shape.volumes.len()), (i32::MIN, "default", 0));
@@ -137,7 +138,7 @@ fn buffer_pods_keep_labels_that_selectors_of_pods_use() {
     ]}});
     cluster.pods = vec![pending("web", "1", json!({"affinity": apart}))];
     let snapshot = cluster.build().snapshot;
-    let buffer_pod = snapshot.pods.iter().find(|pod| pod.buffer.is_some()).unwrap();
+    let buffer_pod = snapshot.pods.iter().find(|pod| pod.holder.is_some()).unwrap();
     assert_eq!(snapshot.shapes[buffer_pod.shape].labels, [("app".to_owned(), "room".to_owned())].into());
 }
 

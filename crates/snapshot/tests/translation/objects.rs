@@ -6,7 +6,7 @@ use api::objects::{
     CSINode, DaemonSet, Deployment, LimitRange, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim,
     Pod, PodDisruptionBudget, PodTemplate, PriorityClass, RuntimeClass, StorageClass,
 };
-use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool, SpendPolicy};
+use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy};
 use jiff::Timestamp;
 use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, Resources};
 use serde::de::DeserializeOwned;
@@ -33,6 +33,7 @@ pub struct Cluster {
     pub namespaces: Vec<Value>,
     pub overlays: Vec<Value>,
     pub buffers: Vec<Value>,
+    pub requests: Vec<Value>,
     pub spend_policies: Vec<Value>,
     pub pod_templates: Vec<Value>,
     pub deployments: Vec<Value>,
@@ -76,6 +77,7 @@ impl Cluster {
             namespaces: read(&self.namespaces),
             overlays: read(&self.overlays),
             buffers: read(&self.buffers),
+            requests: read(&self.requests),
             spend_policies: read(&self.spend_policies),
             pod_templates: read(&self.pod_templates),
             deployments: read(&self.deployments),
@@ -104,6 +106,7 @@ impl Cluster {
             namespaces: objects.namespaces.iter().collect(),
             overlays: objects.overlays.iter().collect(),
             buffers: objects.buffers.iter().collect(),
+            requests: objects.requests.iter().collect(),
             spend_policies: objects.spend_policies.iter().collect(),
             pod_templates: objects.pod_templates.iter().collect(),
             deployments: objects.deployments.iter().collect(),
@@ -136,6 +139,7 @@ pub struct Objects {
     pub namespaces: Vec<Arc<Namespace>>,
     pub overlays: Vec<Arc<NodeOverlay>>,
     pub buffers: Vec<Arc<CapacityBuffer>>,
+    pub requests: Vec<Arc<ProvisioningRequest>>,
     pub spend_policies: Vec<Arc<SpendPolicy>>,
     pub pod_templates: Vec<Arc<PodTemplate>>,
     pub deployments: Vec<Arc<Deployment>>,

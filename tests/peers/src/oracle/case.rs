@@ -116,7 +116,7 @@ fn placements(cluster: &Cluster, snapshot: &Snapshot, plan: &Plan) -> Result<Vec
         }
     }
     // Pods of a CapacityBuffer only reserve capacity and never reach kube-scheduler.
-    let is_real = |pod: &&usize| snapshot.pods.get(**pod).is_some_and(|it| it.buffer.is_none());
+    let is_real = |pod: &&usize| snapshot.pods.get(**pod).is_some_and(|it| it.holder.is_none());
     let order: Vec<&usize> = plan.report.order.iter().filter(is_real).collect();
     let real = homes.keys().filter(is_real).count();
     ensure!(order.len() == real, "the order names {} of {real} pods", order.len());
@@ -154,7 +154,7 @@ fn as_planned(snapshot: &Snapshot, mut node: Value) -> Value {
 /// Returns the pods that the plan reports as unschedulable.
 fn pending(cluster: &Cluster, snapshot: &Snapshot, plan: &Plan) -> Result<Vec<Value>> {
     let results = plan.report.pods.iter().enumerate();
-    let real = results.filter(|(pod, _)| snapshot.pods.get(*pod).is_some_and(|it| it.buffer.is_none()));
+    let real = results.filter(|(pod, _)| snapshot.pods.get(*pod).is_some_and(|it| it.holder.is_none()));
     let without = real.filter(|(_, result)| matches!(result, PodVerdict::Unschedulable { .. }));
     without.map(|(pod, _)| object(cluster, snapshot, pod)).collect()
 }

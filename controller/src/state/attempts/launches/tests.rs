@@ -203,7 +203,7 @@ fn block_returns_pools_whose_pauses_changed() {
     assert!(attempts.block(of(1)).is_empty());
     assert_eq!(attempts.blocked("default"), Some(blocked(1)));
     assert_eq!(attempts.block(BTreeMap::new()), ["default"]);
-    assert_eq!(attempts.buffers(), BTreeSet::new());
+    assert_eq!(attempts.holders(), BTreeSet::new());
 }
 
 /// Three nodes that no pod could use pause the whole NodePool for an hour, also for pods and CapacityBuffers without a launch.

@@ -5,7 +5,9 @@ use api::objects::{
     PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
     VolumeAttachment,
 };
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, SpendPolicy, annotation};
+use api::{
+    CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy, annotation,
+};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -88,7 +90,7 @@ impl Process {
 /// Returns an index of which every kind is complete, except for `NodePool` while `is_complete` is false.
 fn index(change: &Value, text: Option<&str>, is_complete: bool) -> Index {
     let mut index = Index::default();
-    let kinds: [fn(&mut Index); 21] = [
+    let kinds: [fn(&mut Index); 22] = [
         Index::do_without::<Pod>,
         Index::do_without::<Node>,
         Index::do_without::<NodeClaim>,
@@ -107,6 +109,7 @@ fn index(change: &Value, text: Option<&str>, is_complete: bool) -> Index {
         Index::do_without::<NodeOverlay>,
         Index::do_without::<SpendPolicy>,
         Index::do_without::<CapacityBuffer>,
+        Index::do_without::<ProvisioningRequest>,
         Index::do_without::<PodTemplate>,
         Index::do_without::<Deployment>,
         Index::do_without::<ReplicaSet>,

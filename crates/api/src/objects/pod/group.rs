@@ -1,7 +1,9 @@
 //! Groups of pods that get their places together or not at all, from annotations of Kerf or of Kueue.
 
 use super::Pod;
-use crate::names::annotation::{KUEUE_POD_GROUP, KUEUE_POD_GROUP_COUNT, POD_GROUP, POD_GROUP_MIN};
+use crate::names::annotation::{
+    CONSUMES_REQUEST, KUEUE_POD_GROUP, KUEUE_POD_GROUP_COUNT, OLDER_CONSUMES_REQUEST, POD_GROUP, POD_GROUP_MIN,
+};
 
 /// Group of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +53,13 @@ pub fn pod_group(pod: &Pod) -> Result<Option<RequestedGroup>, InvalidGroup> {
     let least = number.parse().ok().filter(|least| *least > 0);
     let least = least.ok_or_else(|| InvalidGroup::Number { annotation: key, text: number.to_owned() })?;
     Ok(Some(RequestedGroup { name: format!("{}/{name}", pod.namespace()), least }))
+}
+
+/// Returns the ProvisioningRequest that has capacity for the pod, as `namespace/name`.
+#[must_use]
+pub fn consumed_request(pod: &Pod) -> Option<String> {
+    let name = pod.annotation(CONSUMES_REQUEST).or_else(|| pod.annotation(OLDER_CONSUMES_REQUEST))?;
+    Some(format!("{}/{name}", pod.namespace()))
 }
 
 #[cfg(test)]

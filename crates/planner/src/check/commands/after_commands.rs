@@ -57,7 +57,7 @@ fn leave(after: &mut Snapshot, it: &PlannedCommand) {
 }
 
 fn relocate(after: &mut Snapshot, done: &mut Plan, it: &Relocation) {
-    let is_virtual = |pod: &Pod| pod.buffer.is_some() && pod.uid == it.uid;
+    let is_virtual = |pod: &Pod| pod.holder.is_some() && pod.uid == it.uid;
     let Some(pod) = after.pods.iter().position(is_virtual).or_else(|| take_in(after, &it.from, &it.uid)) else {
         return;
     };
@@ -65,7 +65,7 @@ fn relocate(after: &mut Snapshot, done: &mut Plan, it: &Relocation) {
     done.report.pods.resize(after.pods.len(), PodVerdict::Postponed);
     done.report.pods[pod] = match &it.to {
         Destination::Node(node) => {
-            if after.pods[pod].buffer.is_none() {
+            if after.pods[pod].holder.is_none() {
                 done.nominations.push(Nomination { pod, node: node.clone() });
             }
             PodVerdict::Existing { node: node.clone(), why: PlacementReason::Room, dropped: Vec::new() }
@@ -82,7 +82,7 @@ fn relocate(after: &mut Snapshot, done: &mut Plan, it: &Relocation) {
 /// Removes the places of virtual pods of CapacityBuffers on the nodes of a command.
 fn strand_buffers(after: &Snapshot, done: &mut Plan, it: &PlannedCommand) {
     let goes = |name: &str| it.nodes.iter().any(|disrupted| disrupted.node == name);
-    for position in (0..after.pods.len()).filter(|position| after.pods[*position].buffer.is_some()) {
+    for position in (0..after.pods.len()).filter(|position| after.pods[*position].holder.is_some()) {
         if matches!(&done.report.pods[position], PodVerdict::Existing { node, .. } if goes(node)) {
             done.report.pods[position] = PodVerdict::Postponed;
             done.report.order.retain(|it| *it != position);

@@ -42,7 +42,7 @@ fn planned<'a>(snapshot: &Snapshot, plan: &'a Plan, runs: &BTreeMap<&str, &Bound
             || snapshot.shapes.get(pod.shape).map_or(Size::default(), |shape| Size::from_resources(&shape.requests));
         let used = runs.get(pod.uid.as_str()).map_or_else(requests, |pod| used_by(pod));
         let sum = sums.entry(node).or_default();
-        *sum = sum.plus(if pod.buffer.is_some() { Size::default() } else { used });
+        *sum = sum.plus(if pod.holder.is_some() { Size::default() } else { used });
     }
     sums
 }

@@ -57,7 +57,7 @@ pub(in crate::check) fn check(simulation: &BindingState<'_>, own: usize, finding
     coming.iter().for_each(|it| counts.add(it.shape, it.position, it.surely));
     let mut binder = Binder { snapshot, positions: &positions, counts, order: Vec::new() };
     // CapacityBuffer pods are never bound, so no rule may rely on them.
-    let is_buffer = |pod: &usize| snapshot.pods[*pod].buffer.is_some();
+    let is_buffer = |pod: &usize| snapshot.pods[*pod].holder.is_some();
     let (firm, moving): (Vec<usize>, Vec<usize>) = plan.report.order.iter().partition(|pod| **pod < own);
     let (buffers, real): (Vec<usize>, Vec<usize>) = firm.into_iter().partition(is_buffer);
     real.into_iter().for_each(|pod| binder.bind(pod, findings));
@@ -111,7 +111,7 @@ impl Binder<'_, '_> {
     /// not wait until a virtual pod has a place without these pods: the next plan places them all again.
     fn count_stranded(&mut self, plan: &Plan) {
         for (pod, verdict) in self.snapshot.pods.iter().zip(&plan.report.pods) {
-            let is_stranded = *verdict == PodVerdict::Postponed && pod.buffer.is_none();
+            let is_stranded = *verdict == PodVerdict::Postponed && pod.holder.is_none();
             let Some(left) = pod.leaving_node.as_ref().filter(|_| is_stranded) else { continue };
             if let Some(position) = self.snapshot.nodes.iter().position(|node| node.name == *left) {
                 self.counts.add(pod.shape, position, true);

@@ -1,6 +1,7 @@
-//! Virtual pods of CapacityBuffers during disruption. A buffer keeps capacity, but no particular node: it protects its nodes
-//! from emptiness only. Disruption therefore treats a virtual pod with a place on a node like a pod that runs there and needs
-//! another place. A replacement is thus large enough for the buffer, and no node is removed to be launched again for it.
+//! Virtual pods of CapacityBuffers and ProvisioningRequests during disruption. A buffer keeps capacity, but no particular node: it
+//! protects its nodes from emptiness only. Disruption therefore treats a virtual pod with a place on a node like a pod that runs
+//! there and needs another place. A replacement is thus large enough for the buffer, and no node is removed to be launched again
+//! for it. The pods of a ProvisioningRequest come within minutes, so its nodes stay.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ pub(in crate::disrupt) fn bound(snapshot: &Snapshot, plan: &Plan) -> Option<(Sna
     let nodes = nodes.filter(|(_, node)| node.claim.is_some() && node.stage == Stage::Initialized);
     let positions: BTreeMap<&str, usize> = nodes.map(|(position, node)| (node.name.as_str(), position)).collect();
     let place = |(pod, verdict): (usize, &PodVerdict)| match verdict {
-        PodVerdict::Existing { node, .. } if snapshot.pods[pod].buffer.is_some() => {
+        PodVerdict::Existing { node, .. } if snapshot.pods[pod].holder.is_some() => {
             Some((pod, *positions.get(node.as_str())?))
         }
         _ => None,
@@ -45,7 +46,7 @@ fn virtual_pod(snapshot: &Snapshot, pod: &Pod) -> BoundPod {
         shape: Arc::clone(&snapshot.shapes[pod.shape]),
         claims: pod.claims.clone(),
         used: Some(Size::default()),
-        buffer: pod.buffer.clone(),
+        holder: pod.holder.clone(),
         ..BoundPod::default()
     }
 }

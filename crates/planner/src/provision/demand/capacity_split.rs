@@ -78,7 +78,7 @@ pub(in crate::provision) fn split_parts(snapshot: &Snapshot) -> Arc<[SplitPart]>
     let mut parts = vec![SplitPart::Free; snapshot.pods.len()];
     let mut workloads: BTreeMap<&CapacitySplit, SplitTally> = BTreeMap::new();
     let mut moving: BTreeSet<&str> = BTreeSet::new();
-    for (position, pod) in snapshot.pods.iter().enumerate().filter(|(_, pod)| pod.buffer.is_none()) {
+    for (position, pod) in snapshot.pods.iter().enumerate().filter(|(_, pod)| pod.holder.is_none()) {
         if let Some(split) = &pod.mix {
             workloads.entry(split).or_default().waiting.push(position);
             moving.extend(pod.leaving_node.is_some().then_some(pod.uid.as_str()));
@@ -178,7 +178,7 @@ pub(in crate::provision) fn exchanged(
 ) -> Option<Arc<[SplitPart]>> {
     let mut workloads: BTreeMap<&CapacitySplit, Vec<usize>> = BTreeMap::new();
     for (position, pod) in snapshot.pods.iter().enumerate() {
-        if let Some(split) = pod.mix.as_deref().filter(|_| pod.buffer.is_none()) {
+        if let Some(split) = pod.mix.as_deref().filter(|_| pod.holder.is_none()) {
             workloads.entry(split).or_default().push(position);
         }
     }

@@ -16,7 +16,7 @@ use crate::{Node, Nomination, PlacementReason, Pod, Resources, Snapshot, Stage};
 
 /// Returns the pods that kube-scheduler would bind now, with their nodes, in its order: priority, then age.
 pub(crate) fn bindings(snapshot: &Snapshot) -> Vec<Nomination> {
-    let waits = |pod: &Pod| pod.leaving_node.is_none() && pod.buffer.is_none();
+    let waits = |pod: &Pod| pod.leaving_node.is_none() && pod.holder.is_none();
     let mut queue: Vec<usize> = (0..snapshot.pods.len()).filter(|pod| waits(&snapshot.pods[*pod])).collect();
     if queue.is_empty() {
         return Vec::new();

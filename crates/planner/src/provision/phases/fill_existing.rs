@@ -15,7 +15,7 @@ use crate::provision::{Attempt, PodKind, PodPlacement, PodRun, Solver};
 pub(in crate::provision) fn fill_existing_only(solver: &mut Solver<'_>) -> bool {
     place_nominated(solver);
     fill_in_queue_order(solver) && {
-        take_up(solver, PodKind::Buffer);
+        take_up(solver, PodKind::Virtual);
         fill_in_queue_order(solver)
     }
 }

@@ -58,7 +58,7 @@ fn relies(solver: &Solver<'_>) -> bool {
 /// Binds pods in any order that their rules allow, pods of CapacityBuffers last, and records this order; reports whether all
 /// are bound.
 fn bind_in_turns(solver: &mut Solver<'_>, order: Vec<usize>, launches: &[(TemplateId, Domain)]) -> bool {
-    let is_buffer = |pod: &usize| solver.problem.input.snapshot.pods[*pod].buffer.is_some();
+    let is_buffer = |pod: &usize| solver.problem.input.snapshot.pods[*pod].holder.is_some();
     let (buffers, real): (Vec<usize>, Vec<usize>) = order.into_iter().partition(is_buffer);
     let mut bound = Vec::new();
     for pods in [real, buffers] {

@@ -344,7 +344,7 @@ impl Relocator<'_> {
             let (place, object) = (solver.place_of(*pod), &solver.problem.input.snapshot.pods[*pod]);
             match place {
                 Some(PodPlacement::Existing(node)) if self.scheduler.is_open(node) => here.push((*pod, place)),
-                Some(PodPlacement::Existing(_)) if object.leaving_node.is_none() && object.buffer.is_none() => {
+                Some(PodPlacement::Existing(_)) if object.leaving_node.is_none() && object.holder.is_none() => {
                     to_come.push((*pod, place))
                 }
                 _ => {}

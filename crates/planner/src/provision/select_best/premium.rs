@@ -220,7 +220,7 @@ fn shares_hosts(solution: &StrategyResult, workload: &Workload) -> bool {
 fn decision(snapshot: &Snapshot, workload: &Workload, premium: Option<i64>, limit: Option<i64>) -> PreferenceDecision {
     let is_honoured = premium.is_some_and(|premium| limit.is_none_or(|limit| premium <= limit));
     let mut pods = workload.pods.clone();
-    pods.retain(|pod| snapshot.pods[*pod].buffer.is_none());
+    pods.retain(|pod| snapshot.pods[*pod].holder.is_none());
     PreferenceDecision { pods, is_honoured, premium: premium.map(MicroDollars), limit: limit.map(MicroDollars) }
 }
 

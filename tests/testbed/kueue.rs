@@ -1,0 +1,55 @@
+//! The real Kueue as a process: its controllers for Jobs and ProvisioningRequests, without webhooks.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use go_programs::go_program;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde::Deserialize;
+
+use crate::controlplane::ControlPlane;
+use crate::process::Process;
+
+/// Kueue that runs until it is dropped.
+pub struct Kueue {
+    /// Its process.
+    pub process: Process,
+}
+
+/// Installs Kueue's definitions and starts its controllers with administrator rights.
+///
+/// # Errors
+/// Returns an error if the build or the download of its definitions fails.
+pub async fn start(control_plane: &ControlPlane, folder: &Path) -> Result<Kueue> {
+    let build = tokio::task::spawn_blocking(|| Ok::<_, anyhow::Error>((go_program("kueue")?, definitions()?)));
+    let (program, definitions) = build.await.context("the build was interrupted")??;
+    control_plane.apply_crds_of(&definitions).await?;
+    let mut command = Command::new(program);
+    command.env("KUBECONFIG", control_plane.admin_kubeconfig());
+    let process = Process::spawn("kueue", command, &folder.join("kueue.log"))?;
+    Ok(Kueue { process })
+}
+
+/// Reads the definitions of Kueue's kinds from its Go module, in the version of the program.
+fn definitions() -> Result<Vec<CustomResourceDefinition>> {
+    #[derive(Deserialize)]
+    struct Module {
+        #[serde(rename = "Dir")]
+        folder: PathBuf,
+    }
+    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("kueue");
+    let mut command = Command::new("go");
+    command.args(["mod", "download", "-json", "sigs.k8s.io/kueue"]).current_dir(module);
+    let output = command.output().context("cannot run go")?;
+    ensure!(output.status.success(), "go mod download: {}", String::from_utf8_lossy(&output.stderr));
+    let module: Module = serde_json::from_slice(&output.stdout)?;
+    let folder = module.folder.join("config/components/crd/bases");
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        let text = std::fs::read_to_string(&path)?;
+        found.push(serde_saphyr::from_str(&text).with_context(|| path.display().to_string())?);
+    }
+    Ok(found)
+}
