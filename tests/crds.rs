@@ -222,7 +222,9 @@ async fn api_server_prints_columns_of_each_crd() -> Result<()> {
 /// Users copy the examples, so the check is strict: unknown fields are errors.
 #[tokio::test]
 async fn api_server_accepts_all_examples() -> Result<()> {
-    let client = shared().await?.admin().await?;
+    let control_plane = shared().await?;
+    testbed::kueue::install(control_plane).await?;
+    let client = control_plane.admin().await?;
     let mut names = Vec::new();
     for folder in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples"))? {
         for file in std::fs::read_dir(folder?.path())? {

@@ -19,7 +19,7 @@ use crate::input::Change;
 use crate::plan::top::SortKey;
 
 pub use history::{Compare, History, HistoryFormat, Log, Report};
-pub use recording::{Record, Replay};
+pub use recording::{CostFormat, Costs, Record, Replay};
 pub use selector::Selector;
 pub use settings::{Settings, Sizes};
 
@@ -56,6 +56,8 @@ pub enum Verb {
     Record(Record),
     /// Plays a recording again, perhaps with other settings, and compares cost, nodes, evictions and waits
     Replay(Replay),
+    /// Divides the cost of a recording among teams, namespaces or other labels of pods
+    Costs(Costs),
     /// Lists instance types: labels, allocatable resources, offerings with prices
     Types(Types),
     /// Prints the user data of an instance, as the controller would send it

@@ -1,7 +1,8 @@
 //! Past of a cluster. `kerf log`, `kerf report` and `kerf compare` read the decision log, from the controller's ConfigMaps or from
-//! files. `kerf record` writes a recording, and `kerf replay` plays it again.
+//! files. `kerf record` writes a recording, `kerf replay` plays it again, and `kerf costs` divides its cost among teams.
 
 mod compare;
+mod costs;
 mod log;
 mod record;
 mod recording;
@@ -22,6 +23,7 @@ use crate::args::{Compare, History, HistoryFormat, LiveCluster, Log, Report};
 use crate::failure::Failure;
 use crate::live;
 
+pub use costs::costs;
 pub use record::record;
 pub use replay::replay;
 

@@ -102,6 +102,10 @@ fn execute(verb: Verb) -> Result<u8, Failure> {
             print(&text)?;
             Ok(PLACED)
         }
+        Verb::Costs(args) => {
+            print(&history::costs(&args, &mut |sentence| eprintln!("kerf: note: {sentence}"))?)?;
+            Ok(PLACED)
+        }
         Verb::Types(args) => {
             let class = args.class.as_deref().map(read_class).transpose()?;
             print(&types::text(&args, class, Timestamp::now(), colours())?)?;

@@ -13,8 +13,12 @@ use api::label;
 use cli::plan::{Conditions, PlanAnswer, view};
 
 /// Examples that pages outside `docs/how-to` describe.
-const ELSEWHERE: [(&str, &str); 3] =
-    [("consolidation", "docs/disruption.md"), ("getting-started", "docs/getting-started.md"), ("shop", "README.md")];
+const ELSEWHERE: [(&str, &str); 4] = [
+    ("consolidation", "docs/disruption.md"),
+    ("getting-started", "docs/getting-started.md"),
+    ("shop", "README.md"),
+    ("team-costs", "docs/team-costs.md"),
+];
 
 fn read(path: &str) -> String {
     std::fs::read_to_string(here(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -23,7 +27,7 @@ fn read(path: &str) -> String {
 /// Returns the pages whose commands are run, as paths in the repository.
 fn pages() -> Vec<String> {
     let mut found: Vec<String> = names("docs/how-to").into_iter().map(|name| format!("docs/how-to/{name}")).collect();
-    found.push("docs/getting-started.md".to_owned());
+    found.extend(["docs/getting-started.md", "docs/team-costs.md"].map(str::to_owned));
     found
 }
 
@@ -39,7 +43,9 @@ fn names(folder: &str) -> Vec<String> {
 /// Reports whether a command reads a cluster, or what another command read there. The demo runs these.
 fn asks_a_cluster(line: &str) -> bool {
     let verbs = ["log", "report", "compare", "record", "replay"];
-    line.contains(" --live") || line.split_whitespace().nth(1).is_some_and(|verb| verbs.contains(&verb))
+    let reads_files = line.contains(" --from ");
+    !reads_files
+        && (line.contains(" --live") || line.split_whitespace().nth(1).is_some_and(|verb| verbs.contains(&verb)))
 }
 
 /// A user who follows a page, in a temporary folder with the examples.

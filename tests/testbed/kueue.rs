@@ -17,18 +17,26 @@ pub struct Kueue {
     pub process: Process,
 }
 
-/// Installs Kueue's definitions and starts its controllers with administrator rights.
+/// Installs its definitions and starts Kueue's controllers with administrator rights.
 ///
 /// # Errors
 /// Returns an error if the build or the download of its definitions fails.
 pub async fn start(control_plane: &ControlPlane, folder: &Path) -> Result<Kueue> {
-    let build = tokio::task::spawn_blocking(|| Ok::<_, anyhow::Error>((go_program("kueue")?, definitions()?)));
-    let (program, definitions) = build.await.context("the build was interrupted")??;
-    control_plane.apply_crds_of(&definitions).await?;
+    let program = tokio::task::spawn_blocking(|| go_program("kueue")).await.context("the build was interrupted")??;
+    install(control_plane).await?;
     let mut command = Command::new(program);
     command.env("KUBECONFIG", control_plane.admin_kubeconfig());
     let process = Process::spawn("kueue", command, &folder.join("kueue.log"))?;
     Ok(Kueue { process })
+}
+
+/// Installs Kueue's definitions.
+///
+/// # Errors
+/// Returns an error if their download fails.
+pub async fn install(control_plane: &ControlPlane) -> Result<()> {
+    let definitions = tokio::task::spawn_blocking(definitions).await.context("the download was interrupted")??;
+    control_plane.apply_crds_of(&definitions).await
 }
 
 /// Reads the definitions of Kueue's kinds from its Go module, in the version of the program.

@@ -1,8 +1,8 @@
-//! Arguments of `kerf record` and `kerf replay`.
+//! Arguments of `kerf record`, `kerf replay` and `kerf costs`.
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use jiff::SignedDuration;
 
 use super::history::period;
@@ -59,6 +59,40 @@ pub struct Replay {
     /// Karpenter's settings in place of the recorded ones.
     #[command(flatten)]
     pub settings: Settings,
+}
+
+/// Arguments of `kerf costs`.
+#[derive(Debug, Args)]
+pub struct Costs {
+    /// Folders and files of `kerf record`
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Label of pods or of their namespaces, such as team, or the word namespace
+    #[arg(long, value_name = "LABEL", default_value = "namespace")]
+    pub by: String,
+    /// Length of the periods of -o json and -o focus, such as 1h or 1d
+    #[arg(long, value_name = "DURATION", value_parser = period, default_value = "1d")]
+    pub every: SignedDuration,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = CostFormat::Table)]
+    pub output: CostFormat,
+    /// Instance types and prices in place of the recorded ones.
+    #[command(flatten)]
+    pub catalogue: CatalogueSources,
+    /// Karpenter's settings in place of the recorded ones.
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// Output formats of costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CostFormat {
+    /// Text for people
+    Table,
+    /// Lines of JSON
+    Json,
+    /// CSV with columns of FOCUS, the FinOps Open Cost and Usage Specification
+    Focus,
 }
 
 /// Parses a size in bytes.

@@ -4,6 +4,7 @@ mod chart;
 mod table;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -13,7 +14,7 @@ use serde::Serialize;
 use snapshot::Objects;
 
 use super::recording::read::{Recording, read};
-use crate::args::{Format, Replay, Settings};
+use crate::args::{CatalogueSources, Format, Replay, Settings};
 use crate::catalogue::{self, CatalogueOptions, PublishedMarket};
 use crate::failure::Failure;
 use crate::input::Change;
@@ -54,9 +55,10 @@ enum Column {
 /// # Errors
 /// Returns an error if the recording cannot be read, or if a change names no object.
 pub fn replay(args: &Replay, note: &mut dyn FnMut(&str), progress: &mut dyn FnMut(f64)) -> Result<String, Failure> {
-    let plain = Input::new(args, &[])?;
+    let read = |changes| PricedRecording::read(&args.paths, &args.catalogue, &args.settings, changes);
+    let plain = read(&[])?;
     plain.recording.notes.iter().for_each(|sentence| note(sentence));
-    let changed = if args.changes.is_empty() { None } else { Some(Input::new(args, &args.changes)?) };
+    let changed = if args.changes.is_empty() { None } else { Some(read(&args.changes)?) };
     let runs = [
         Some((Column::Replayed, &plain, Rules::Kerf)),
         changed.as_ref().map(|changed| (Column::Changed, changed, Rules::Kerf)),
@@ -87,25 +89,34 @@ pub fn replay(args: &Replay, note: &mut dyn FnMut(&str), progress: &mut dyn FnMu
     }
 }
 
-/// Input of replays: the recording with catalogues and settings.
-struct Input {
-    recording: Recording,
-    market: Market,
+/// Recording with catalogues and settings.
+pub(super) struct PricedRecording {
+    pub(super) recording: Recording,
+    pub(super) market: Market,
     settings: snapshot::Settings,
-    warnings: Vec<String>,
+    pub(super) warnings: Vec<String>,
 }
 
-impl Input {
-    fn new(args: &Replay, changes: &[Change]) -> Result<Self, Failure> {
-        let mut recording = read(&args.paths, changes)?;
+impl PricedRecording {
+    /// Reads a recording. `settings` and `catalogue` replace those of the recorded controller.
+    ///
+    /// # Errors
+    /// Returns an error if the recording cannot be read, or if a change names no object.
+    pub(super) fn read(
+        paths: &[PathBuf],
+        catalogue: &CatalogueSources,
+        settings: &Settings,
+        changes: &[Change],
+    ) -> Result<Self, Failure> {
+        let mut recording = read(paths, changes)?;
         let recorded = Settings::of_controller(|name| recording.variables.get(name).map(String::as_str));
         let recorded =
             recorded.map_err(|error| Failure::usage(format!("settings of the recorded controller: {error}")))?;
-        let settings = args.settings.clone().or(recorded);
+        let settings = settings.clone().or(recorded);
         let mut warnings = settings.warnings();
         let conditions = settings.conditions(recording.history.begin);
         warnings.extend(prepare(&mut recording.history, &conditions));
-        let options = args.catalogue.options(conditions.catalogue.clone());
+        let options = catalogue.options(conditions.catalogue.clone());
         let market = market(&recording, &options, &mut warnings)?;
         Ok(Self { recording, market, settings: conditions.planner_settings(), warnings })
     }
@@ -170,7 +181,7 @@ fn all_objects(history: &History) -> Objects {
     all
 }
 
-fn warnings(input: &Input, figures: &BTreeMap<Column, Figures>) -> Vec<String> {
+fn warnings(input: &PricedRecording, figures: &BTreeMap<Column, Figures>) -> Vec<String> {
     let mut warnings = input.warnings.clone();
     let unpriced = figures.get(&Column::Recorded).map_or(0, |recorded| recorded.unpriced_nodes);
     if unpriced > 0 {

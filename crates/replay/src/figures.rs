@@ -7,7 +7,7 @@ use std::sync::Arc;
 use api::decisions::money;
 use api::{NodePool, label};
 use jiff::{SignedDuration, Timestamp};
-use planner::Catalogue;
+use planner::{Catalogue, Resources};
 use serde::Serialize;
 
 use crate::cluster::pool_name;
@@ -15,7 +15,7 @@ use crate::history::{Change, History};
 
 /// Number of points of a curve.
 const POINTS: i32 = 240;
-const MILLIS_PER_HOUR: i128 = 3_600_000;
+pub(crate) const MILLIS_PER_HOUR: i128 = 3_600_000;
 
 /// Catalogues by EC2NodeClass, each set from a time on.
 #[derive(Clone, Debug, Default)]
@@ -100,13 +100,30 @@ impl Market {
         self.catalogues.iter().skip(1).map(|(from, _)| *from)
     }
 
+    /// Returns the allocatable resources of a node at a time.
+    pub(crate) fn allocatable(&self, span: &NodeSpan, now: Timestamp) -> Resources {
+        let catalogue = self.at(now).and_then(|(_, set)| set.get(&span.class));
+        let kind = catalogue.zip(span.labels.get(label::INSTANCE_TYPE));
+        kind.and_then(|(own, kind)| Some(own.instance_type(kind)?.allocatable.clone())).unwrap_or_default()
+    }
+
     /// Returns the price per hour of a node at a time, with its extras, and whether the price of its instance is known.
-    fn rate(&self, span: &NodeSpan, now: Timestamp) -> (i64, bool) {
+    pub(crate) fn rate(&self, span: &NodeSpan, now: Timestamp) -> (i64, bool) {
         let catalogue = self.at(now).and_then(|(_, set)| set.get(&span.class));
         let kind = span.labels.get(label::INSTANCE_TYPE);
         let price = catalogue.zip(kind).and_then(|(own, kind)| own.instance_type(kind)?.price_of_node(&span.labels));
         let extras = catalogue.map_or(0, |own| own.node_extras.0);
         (price.map_or(0, |price| price.0) + extras, price.is_some())
+    }
+}
+
+impl NodeSpan {
+    /// Returns the paid time of a recorded node; `None` if it has none in the recording.
+    pub(crate) fn recorded(node: &crate::RecordedNode, history: &History) -> Option<Self> {
+        let from = node.launched?.max(history.begin);
+        let to = node.ended.unwrap_or(history.end);
+        let (class, labels) = (node.class.clone(), node.labels.clone());
+        (to > from).then_some(Self { class, labels, from, to })
     }
 }
 
@@ -128,7 +145,7 @@ impl Fees {
         Self(fees)
     }
 
-    fn per_hour(&self, span: &NodeSpan) -> i64 {
+    pub(crate) fn per_hour(&self, span: &NodeSpan) -> i64 {
         span.labels.get(label::NODEPOOL).and_then(|pool| self.0.get(pool)).copied().unwrap_or(0)
     }
 }
@@ -141,13 +158,7 @@ impl Figures {
     /// Returns the figures of a recording.
     #[must_use]
     pub fn recorded(history: &History, market: &Market) -> Self {
-        let span = |node: &crate::RecordedNode| {
-            let from = node.launched?.max(history.begin);
-            let to = node.ended.unwrap_or(history.end);
-            let (class, labels) = (node.class.clone(), node.labels.clone());
-            (to > from).then_some(NodeSpan { class, labels, from, to })
-        };
-        let spans: Vec<NodeSpan> = history.nodes.iter().filter_map(span).collect();
+        let spans: Vec<NodeSpan> = history.nodes.iter().filter_map(|node| NodeSpan::recorded(node, history)).collect();
         let new = || history.pods.iter().filter(|pod| pod.created > history.begin);
         let mut waits: Vec<i64> = new().filter_map(|pod| Some(millis(pod.waited()?))).collect();
         let mut disrupted: BTreeMap<String, usize> = BTreeMap::new();

@@ -74,6 +74,8 @@ pub struct RecordedNode {
     pub labels: BTreeMap<String, String>,
     /// Name of the EC2NodeClass.
     pub class: String,
+    /// Name of the Node, empty before its registration.
+    pub node: String,
     /// Time of the NodeClaim's creation.
     pub created: Timestamp,
     /// Time of the launch.

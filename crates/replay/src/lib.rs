@@ -8,6 +8,7 @@
 //! (`drain`). [`Figures`] has cost, nodes, evictions and waits, for the recording and for the replay.
 
 mod cluster;
+mod cost_shares;
 mod drain;
 mod event_queue;
 mod figures;
@@ -19,6 +20,7 @@ mod passes;
 mod simulation;
 mod workload;
 
+pub use cost_shares::{CostShare, cost_shares};
 pub use figures::{Figures, Market, Point};
 pub use history::{Change, History, HistoryBuilder, RecordedNode, RecordedPod};
 pub use karpenter::KarpenterRules;

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::objects::{PersistentVolume, PersistentVolumeClaim, StorageClass};
+use api::provisioningrequest::RequestPhase;
 use api::{NodeOverlay, NodePool, label};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::{Catalogue, Policy, Snapshot};
 
 use crate::buffers::HeldCapacity;
-use crate::buffers::requests::Requests;
+use crate::buffers::requests::RequestState;
 use crate::catalogues::reserved::Reserved;
 use crate::catalogues::{self, Catalogues};
 use crate::nodes::{CachedNode, NodeSource, TranslationContext};
@@ -17,6 +18,7 @@ use crate::overlays::{self, Evaluation};
 use crate::pods::admission::Admission;
 use crate::pods::records::Records;
 use crate::pods::selection::PodSelection;
+use crate::pods::selection::awaited_requests::AwaitedRequests;
 use crate::pods::selection::pod_groups::PodGroups;
 use crate::pods::volumes::Storage;
 use crate::pods::volumes::single_claims::SingleClaims;
@@ -72,7 +74,7 @@ impl SnapshotCache {
         let catalogues = self.catalogues(input, &mut problems);
         problems.extend(nodes::unclaimed::problems(input, &machines));
         self.update_nodes(input, &catalogues, &machines, &mut problems);
-        let mut selection = self.select_pods(input, &machines, Requests::new(&requests));
+        let mut selection = self.select_pods(input, &machines, awaited(&requests));
         virtual_pods.into_iter().for_each(|pods| pods.add(&mut selection));
         let single_claims = selection.single_claims();
         let (mut shapes, mut pods, ignored) = selection.finish();
@@ -154,11 +156,11 @@ impl SnapshotCache {
         &self,
         input: &'a Input<'a>,
         machines: &'a [NodeSource<'a>],
-        requests: Requests,
+        awaited: AwaitedRequests,
     ) -> PodSelection<'a> {
         let single_claims = SingleClaims::new(input, || self.records.with_volumes());
         let selection = PodSelection::new(input, nodes::nominations(input, machines), single_claims);
-        let mut selection = selection.with_groups(PodGroups::new(&self.records)).with_requests(requests);
+        let mut selection = selection.with_groups(PodGroups::new(&self.records)).awaiting(awaited);
         selection.add_pending(&self.records);
         for (machine, kept) in machines.iter().zip(&self.kept) {
             let Some(leaving) = &kept.node.leaving else { continue };
@@ -210,6 +212,12 @@ fn admission<'a>(input: &Input<'a>) -> Admission<'a> {
         input.runtime_classes.iter().copied(),
         input.priority_classes.iter().copied(),
     )
+}
+
+/// Returns the requests whose capacity does not exist.
+fn awaited(requests: &[RequestState]) -> AwaitedRequests {
+    let without = requests.iter().filter(|it| matches!(it.phase, RequestPhase::Waiting | RequestPhase::Failed));
+    AwaitedRequests(without.map(|it| it.request.clone()).collect())
 }
 
 fn same_metadata(one: &ObjectMeta, other: &ObjectMeta) -> bool {

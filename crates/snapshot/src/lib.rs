@@ -23,8 +23,9 @@ use api::objects::Unevictable;
 use jiff::Timestamp;
 use planner::{Millis, Snapshot};
 
-pub use buffers::requests::{RequestCapacity, RequestError, RequestState, request_capacity};
-pub use buffers::{BufferError, BufferSize, BufferState, Provisioning, provisioning};
+pub use buffers::buffer::{BufferError, BufferSize, BufferState, Provisioning, provisioning};
+pub use buffers::requests::{RequestCapacity, RequestError, RequestSize, RequestState, request_capacity};
+pub use buffers::templates::TemplateError;
 pub use cache::SnapshotCache;
 pub use input::{Delays, FailedReplacements, Input, Objects, Settings};
 pub use nodes::{instance_capacity, node_usage, sizing, unhealthy};

@@ -97,7 +97,7 @@ fn workloads(explanation: &mut Explanation, answer: &PlanAnswer, by: Option<&str
     for node in &answer.built.snapshot.nodes {
         let Some(price) = cost::price(answer, node) else { continue };
         let pods: Vec<_> = node.pods.iter().filter(|pod| pod.holder.is_none()).collect();
-        let weights: Vec<i64> = pods.iter().map(|pod| weight(&pod.shape.requests, &node.allocatable)).collect();
+        let weights: Vec<i64> = pods.iter().map(|pod| pod.shape.requests.share_of(&node.allocatable)).collect();
         let sum: i64 = weights.iter().sum();
         if sum == 0 {
             idle += price;
@@ -138,16 +138,6 @@ fn owners<'a>(answer: &'a PlanAnswer, by: Option<&'a str>) -> Box<dyn Fn(&str) -
     };
     let values: BTreeMap<String, &str> = objects.pods.iter().filter_map(value).collect();
     Box::new(move |pod| values.get(pod).map_or_else(|| format!("without {label}"), |value| (*value).to_owned()))
-}
-
-/// Returns the share of a node that a pod requests, in millionths. CPU and memory have equal weight.
-fn weight(requests: &Resources, allocatable: &Resources) -> i64 {
-    let share = |resource: &str| {
-        let all = i128::from(allocatable.get(resource));
-        let part = i128::from(requests.get(resource)) * 1_000_000;
-        if all > 0 { i64::try_from(part / all).unwrap_or(i64::MAX / 2) } else { 0 }
-    };
-    share(Resources::CPU).saturating_add(share(Resources::MEMORY))
 }
 
 /// Nodes that stay for the same kind of reason.

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::objects::Pod;
-use api::quantity::{CPU, MEMORY};
 use api::{annotation, label};
 use daemon::metric::{Metrics, NoLabels};
 use parking_lot::Mutex;
+use planner::Resources;
 
 use super::{Amounts, NodeSample, pods};
 use crate::metrics::gauge_set::Sample;
@@ -167,14 +167,12 @@ fn shared<K: Ord + Clone>(
     costs
 }
 
-/// Returns the share of the node that the pod requests. CPU and memory have equal weight.
+/// Returns the weight of a pod's requests in the division of its node's price, as [`Resources::share_of`]: CPU, memory and each kind of
+/// accelerator have equal weight.
 fn weight(pod: &Pod, allocatable: &Amounts) -> f64 {
     let asked = pods::requests(pod);
-    let share = |resource: &str| {
-        let whole = allocatable.get(resource).copied().filter(|whole| *whole > 0.0)?;
-        Some(asked.get(resource)? / whole)
-    };
-    [CPU, MEMORY].into_iter().filter_map(share).sum()
+    let all = allocatable.iter().filter(|(name, whole)| **whole > 0.0 && Resources::is_paid_for(name));
+    all.filter_map(|(name, whole)| Some(asked.get(name)? / whole)).sum()
 }
 
 /// Returns the workload of a pod. A ReplicaSet represents its Deployment, whose name it has with a hash.

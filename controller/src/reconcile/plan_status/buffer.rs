@@ -78,7 +78,7 @@ mod tests {
 
     use api::{CapacityBuffer, condition, reason};
     use serde_json::{Value, json};
-    use snapshot::{BufferError, BufferSize, BufferState, Provisioning};
+    use snapshot::{BufferError, BufferSize, BufferState, Provisioning, TemplateError};
 
     use super::{BufferView, decide};
     use crate::fixture::{at, body, buffer, words, written};
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn decide_writes_resolution_and_provisioning() {
-        let missing = || Err(BufferError::TemplateMissing { name: "web".to_owned() });
+        let missing = || Err(BufferError::Template(TemplateError::Missing { name: "web".to_owned() }));
         let some = Provisioning::RequiresNewCapacity { missing: 1, of: 2 };
         let not_ready = Provisioning::NotReadyForProvisioning;
         let rows = [

@@ -83,7 +83,7 @@ fn waiting(view: &RequestView) -> Vec<FoundCondition> {
     let finding = view.finding.as_ref().filter(|finding| finding.generation == generation);
     let Some(RequestResult { state, capacity }) = finding.map(|finding| &finding.verdict) else { return Vec::new() };
     let until = match &state.resolved {
-        Ok(until) => *until,
+        Ok(size) => size.until,
         Err(error) => {
             let text = error.to_string();
             let refused = FoundCondition::new(condition::ACCEPTED, false, reason::INVALID_REQUEST, text.clone());
@@ -120,7 +120,7 @@ fn booking_expired() -> FoundCondition {
 mod tests {
     use api::provisioningrequest::InvalidParameter;
     use serde_json::{Value, json};
-    use snapshot::{BufferError, RequestError, RequestState};
+    use snapshot::{RequestError, RequestSize, RequestState, TemplateError};
 
     use super::*;
     use crate::fixture::{at, body, words, written};
@@ -145,13 +145,14 @@ mod tests {
     }
 
     fn view(request: &Arc<ProvisioningRequest>, capacity: RequestCapacity, now: Timestamp) -> RequestView {
-        let resolved = request.valid_until().map_err(RequestError::Parameter);
+        let size = |until| RequestSize { pods: 3, until };
+        let resolved = request.valid_until().map(size).map_err(RequestError::Parameter);
         with_state(request, resolved, capacity, now)
     }
 
     fn with_state(
         request: &Arc<ProvisioningRequest>,
-        resolved: Result<Timestamp, RequestError>,
+        resolved: Result<RequestSize, RequestError>,
         capacity: RequestCapacity,
         now: Timestamp,
     ) -> RequestView {
@@ -212,7 +213,7 @@ mod tests {
     fn decide_reports_a_request_that_cannot_be_planned() {
         let request = request(ATOMIC, json!({"ValidUntilSeconds": "soon"}), json!({}));
         let invalid: InvalidParameter = request.valid_until().unwrap_err();
-        let template = BufferError::TemplateMissing { name: "train".to_owned() };
+        let template = TemplateError::Missing { name: "train".to_owned() };
         let rows = [
             (RequestError::Parameter(invalid), true, "spec.parameters[ValidUntilSeconds]: \"soon\" is not a number"),
             (

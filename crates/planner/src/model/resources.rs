@@ -53,6 +53,28 @@ impl Resources {
         self.0.contains_key(name)
     }
 
+    /// Reports whether requests of the resource count in the division of costs: CPU, memory and accelerators, but no network
+    /// interfaces.
+    #[must_use]
+    pub fn is_paid_for(name: &str) -> bool {
+        let is_device = name.contains('/') && !name.starts_with("vpc.amazonaws.com/");
+        is_device || [Self::CPU, Self::MEMORY].contains(&name)
+    }
+
+    /// Share that is a whole node.
+    pub const WHOLE: i64 = 1_000_000;
+
+    /// Returns the share of a node that these requests take, for the division of its cost: the mean of their shares of CPU, of
+    /// memory and of each kind of accelerator that the node has.
+    #[must_use]
+    pub fn share_of(&self, allocatable: &Self) -> i64 {
+        let all = allocatable.iter().filter(|(name, whole)| *whole > 0 && Self::is_paid_for(name));
+        let shares: Vec<i128> =
+            all.map(|(name, whole)| i128::from(self.get(name)) * i128::from(Self::WHOLE) / i128::from(whole)).collect();
+        let mean = shares.iter().sum::<i128>() / i128::try_from(shares.len().max(1)).unwrap_or(1);
+        i64::try_from(mean).unwrap_or(i64::MAX)
+    }
+
     /// Adds `other`, resource by resource.
     pub fn add(&mut self, other: &Self) {
         other.0.iter().for_each(|(name, amount)| self.change(name, *amount));

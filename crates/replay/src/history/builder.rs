@@ -215,6 +215,7 @@ impl RecordedNode {
             claim: claim.metadata.name.clone().unwrap_or_default(),
             labels: BTreeMap::new(),
             class: claim.spec.node_class_ref.name.clone(),
+            node: String::new(),
             created: claim.metadata.creation_timestamp.as_ref().map_or(at, |created| created.0),
             launched: None,
             initialized: None,
@@ -229,6 +230,8 @@ impl RecordedNode {
         let found = |type_: &str| status::find(claim.conditions(), type_).filter(|found| found.is_true());
         let since = |type_: &str| found(type_).map(|found| found.last_transition_time.0);
         self.labels = claim.metadata.labels.clone().unwrap_or_default();
+        let node = claim.status.as_ref().map(|status| &status.node_name).filter(|node| !node.is_empty());
+        node.into_iter().for_each(|node| self.node.clone_from(node));
         self.launched = self.launched.or_else(|| since(condition::LAUNCHED));
         self.initialized = self.initialized.or_else(|| since(condition::INITIALIZED));
         self.ended = self.ended.or_else(|| since(condition::INSTANCE_TERMINATING).map(|time| time.min(at)));

@@ -8,13 +8,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use api::objects::consumed_request;
-use api::provisioningrequest::{InvalidParameter, PodSet, RequestClass, RequestPhase};
+use api::provisioningrequest::{InvalidParameter, RequestClass, RequestPhase};
 use api::{ProvisioningRequest, reason};
 use jiff::Timestamp;
 use planner::{CapacityHolder, LaunchPause, Millis, Plan, PodGroup, PodShape, PodVerdict, Stage, UnschedulableReason};
 
+use super::templates::{PodSource, TemplateError, full_name};
 use super::virtual_pods::VirtualPods;
-use super::{BufferError, Source, full_name, is_named};
 use crate::SnapshotResult;
 use crate::pods::records::{Record, Records};
 
@@ -27,8 +27,17 @@ pub struct RequestState {
     pub class: RequestClass,
     /// Phase at the time of the snapshot.
     pub phase: RequestPhase,
-    /// Time by which the capacity must exist, or the reason why the request cannot be planned.
-    pub resolved: Result<Timestamp, RequestError>,
+    /// Size of the request, or the reason why it cannot be planned.
+    pub resolved: Result<RequestSize, RequestError>,
+}
+
+/// Size of a ProvisioningRequest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestSize {
+    /// Number of pods that still need capacity: all but those that have a node already.
+    pub pods: usize,
+    /// Time by which the capacity must exist.
+    pub until: Timestamp,
 }
 
 /// The reason why a ProvisioningRequest cannot be planned.
@@ -41,7 +50,7 @@ pub enum RequestError {
         /// Position of the pod set.
         position: usize,
         /// Reason.
-        error: Box<BufferError>,
+        error: Box<TemplateError>,
     },
 }
 
@@ -52,7 +61,7 @@ impl RequestError {
     pub fn is_final(&self) -> bool {
         match self {
             Self::Parameter(_) => true,
-            Self::PodSet { error, .. } => !matches!(error.as_ref(), BufferError::TemplateMissing { .. }),
+            Self::PodSet { error, .. } => !matches!(error.as_ref(), TemplateError::Missing { .. }),
         }
     }
 }
@@ -71,7 +80,7 @@ impl fmt::Display for RequestError {
 pub enum RequestCapacity {
     /// The plan has no pods of the request.
     Unplanned,
-    /// Ready nodes have capacity for all pods.
+    /// Ready nodes have capacity for all pods, or the pods run already.
     Ready,
     /// Some pods wait for nodes that start.
     Starting {
@@ -134,7 +143,10 @@ pub fn request_capacity(built: &SnapshotResult, plan: &Plan) -> Vec<RequestCapac
     let is_ready =
         |verdict: &PodVerdict| matches!(verdict, PodVerdict::Existing { node, .. } if ready.contains(node.as_str()));
     let capacity_of = |state: &RequestState| {
-        let Some(verdicts) = places.get(state.request.as_str()) else { return RequestCapacity::Unplanned };
+        let Some(verdicts) = places.get(state.request.as_str()) else {
+            let is_used = state.resolved.as_ref().is_ok_and(|size| size.pods == 0);
+            return if is_used { RequestCapacity::Ready } else { RequestCapacity::Unplanned };
+        };
         let of = verdicts.len();
         let missing: Vec<&PodVerdict> = verdicts.iter().copied().filter(|verdict| is_missing(verdict)).collect();
         let waiting = verdicts.iter().filter(|verdict| !is_ready(verdict)).count();
@@ -176,27 +188,8 @@ fn reasons(verdict: &PodVerdict, class: RequestClass) -> Vec<String> {
     pools.iter().map(|pool| format!("NodePool {}: {}", pool.pool, own(&pool.miss))).collect()
 }
 
-/// Requests by name, with the pods that consume them.
-#[derive(Default)]
-pub(crate) struct Requests {
-    phases: BTreeMap<String, RequestPhase>,
-}
-
-impl Requests {
-    pub(crate) fn new(states: &[RequestState]) -> Self {
-        Self { phases: states.iter().map(|state| (state.request.clone(), state.phase)).collect() }
-    }
-
-    /// Returns the request without which a pod must not get a node: its capacity does not exist.
-    pub(crate) fn awaited_by(&self, pod: &api::objects::Pod) -> Option<String> {
-        let request = consumed_request(pod)?;
-        let phase = self.phases.get(&request)?;
-        matches!(phase, RequestPhase::Waiting | RequestPhase::Failed).then_some(request)
-    }
-}
-
 /// Resolves all requests of classes that Kerf handles, ordered by name, and returns their states and virtual pods.
-pub(super) fn resolve<'a>(source: &Source<'_, 'a>) -> (Vec<RequestState>, Vec<VirtualPods<'a>>) {
+pub(super) fn resolve<'a>(source: &PodSource<'_, 'a>) -> (Vec<RequestState>, Vec<VirtualPods<'a>>) {
     let mut requests: Vec<(&'a ProvisioningRequest, RequestClass)> =
         source.input.requests.iter().filter_map(|request| Some((request.as_ref(), request.class()?))).collect();
     requests.sort_by_key(|(request, _)| full_name(&request.metadata));
@@ -204,16 +197,16 @@ pub(super) fn resolve<'a>(source: &Source<'_, 'a>) -> (Vec<RequestState>, Vec<Vi
     let (mut states, mut virtual_pods) = (Vec::new(), Vec::new());
     for (request, class) in requests {
         let mut phase = request.phase();
-        let resolved = source.resolve_request(request, class, &consumers).map(|(until, pods)| {
+        let resolved = source.resolve_request(request, class, &consumers).map(|(size, pods)| {
             let is_current = match phase {
-                RequestPhase::Waiting => source.input.now < until,
+                RequestPhase::Waiting => source.input.now < size.until,
                 RequestPhase::Booked(until) => source.input.now < until,
                 RequestPhase::Ended | RequestPhase::Failed => false,
             };
             if is_current && request.metadata.deletion_timestamp.is_none() {
                 virtual_pods.extend(pods);
             }
-            until
+            size
         });
         if phase == RequestPhase::Waiting && resolved.as_ref().is_err_and(RequestError::is_final) {
             phase = RequestPhase::Failed;
@@ -223,26 +216,25 @@ pub(super) fn resolve<'a>(source: &Source<'_, 'a>) -> (Vec<RequestState>, Vec<Vi
     (states, virtual_pods)
 }
 
-impl<'a> Source<'_, 'a> {
+impl<'a> PodSource<'_, 'a> {
     fn resolve_request(
         &self,
         request: &'a ProvisioningRequest,
         class: RequestClass,
         consumers: &Consumers<'_>,
-    ) -> Result<(Timestamp, Vec<VirtualPods<'a>>), RequestError> {
+    ) -> Result<(RequestSize, Vec<VirtualPods<'a>>), RequestError> {
         let until = request.valid_until().map_err(RequestError::Parameter)?;
         request.is_tried_once().map_err(RequestError::Parameter)?;
         let name = full_name(&request.metadata);
+        let namespace = request.metadata.namespace.as_deref().unwrap_or_default();
         let mut sets = Vec::new();
         for (position, set) in request.spec.pod_sets.iter().enumerate() {
-            let shape = self.shape_of_set(request, set);
+            let shape = self.named(namespace, &set.pod_template_ref.name).map(|(shape, _)| shape);
             sets.push((shape.map_err(|error| RequestError::PodSet { position, error: Box::new(error) })?, set.count));
         }
         let is_waiting = request.phase() == RequestPhase::Waiting;
-        if !is_waiting {
-            consumers.take_from(&name, &mut sets);
-        }
-        let total = sets.iter().map(|(_, count)| u32::try_from(*count).unwrap_or_default()).sum();
+        consumers.take_from(&name, is_waiting, &mut sets);
+        let total: u32 = sets.iter().map(|(_, count)| u32::try_from(*count).unwrap_or_default()).sum();
         let group = is_waiting.then(|| {
             let name = CapacityHolder::Request(name.clone()).to_string();
             Arc::new(PodGroup { name, least: total, running: 0 })
@@ -256,15 +248,8 @@ impl<'a> Source<'_, 'a> {
             count,
             group: group.clone(),
         });
-        Ok((until, pods.collect()))
-    }
-
-    fn shape_of_set(&self, request: &ProvisioningRequest, set: &PodSet) -> Result<PodShape, BufferError> {
-        let namespace = request.metadata.namespace.as_deref().unwrap_or_default();
-        let name = &set.pod_template_ref.name;
-        let found = self.input.pod_templates.iter().find(|it| is_named(&it.metadata, namespace, name));
-        let found = found.ok_or_else(|| BufferError::TemplateMissing { name: name.clone() })?;
-        self.shape_of_template(namespace, &found.template)
+        let size = RequestSize { pods: usize::try_from(total).unwrap_or(usize::MAX), until };
+        Ok((size, pods.collect()))
     }
 
     /// Returns the NodePools that launch nothing for a request: all of them, if it only checks the capacity.
@@ -277,27 +262,28 @@ impl<'a> Source<'_, 'a> {
     }
 }
 
-/// Pods that already use the capacity of requests, by the name of the request.
+/// Pods that consume requests, by the name of the request.
 struct Consumers<'a>(BTreeMap<String, Vec<&'a Record>>);
 
 impl<'a> Consumers<'a> {
-    /// Finds the pods that have a node, or that the plan places itself because kube-scheduler has refused them.
     fn new(records: &'a Records) -> Self {
         let mut consumers: BTreeMap<String, Vec<&'a Record>> = BTreeMap::new();
         for record in records.consuming() {
-            let pod = &record.pod;
-            if (pod.is_bound() || pod.is_unschedulable() || pod.is_terminal())
-                && let Some(request) = consumed_request(pod)
-            {
+            if let Some(request) = consumed_request(&record.pod) {
                 consumers.entry(request).or_default().push(record);
             }
         }
         Self(consumers)
     }
 
-    /// Reduces the pods of a request by those that use its capacity: from the pod set with the same requests if possible.
-    fn take_from(&self, request: &str, sets: &mut [(PodShape, i32)]) {
-        for record in self.0.get(request).into_iter().flatten() {
+    /// Reduces the pods of a request by those that use its capacity: from the pod set with the same requests if possible. Once the
+    /// capacity is booked, the plan itself places the pods that kube-scheduler has refused.
+    fn take_from(&self, request: &str, is_waiting: bool, sets: &mut [(PodShape, i32)]) {
+        let uses = |record: &&&Record| {
+            let pod = &record.pod;
+            pod.is_bound() || pod.is_terminal() || !is_waiting && pod.is_unschedulable()
+        };
+        for record in self.0.get(request).into_iter().flatten().filter(uses) {
             let equal = sets.iter().position(|(shape, count)| *count > 0 && shape.requests == record.shape.requests);
             let other = || sets.iter().position(|(_, count)| *count > 0);
             if let Some(position) = equal.or_else(other) {

@@ -5,6 +5,7 @@
 //! was created just now counts too while the same scheduler refuses others. If a node has capacity for it, the planner uses
 //! that node and launches nothing.
 
+pub(crate) mod awaited_requests;
 pub(crate) mod pod_groups;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,9 +19,9 @@ use super::ignored::{Ignored, IgnoredReason};
 use super::records::{Group, Record, Records};
 use super::volumes::single_claims::SingleClaims;
 use super::{full_name, is_reschedulable, uid};
-use crate::buffers::requests::Requests;
 use crate::nodes::Nominations;
 use crate::{Input, millis};
+use awaited_requests::AwaitedRequests;
 use pod_groups::PodGroups;
 
 /// Maximum age of a new pod: the longest batch window and half of it again.
@@ -32,7 +33,7 @@ pub(crate) struct PodSelection<'a> {
     nominations: Nominations<'a>,
     single_claims: SingleClaims,
     groups: PodGroups,
-    requests: Requests,
+    awaited: AwaitedRequests,
     shapes: Shapes,
     pub(crate) pods: Vec<planner::Pod>,
     pub(crate) ignored: Vec<Ignored>,
@@ -47,7 +48,7 @@ impl<'a> PodSelection<'a> {
             nominations,
             single_claims,
             groups: PodGroups::default(),
-            requests: Requests::default(),
+            awaited: AwaitedRequests::default(),
             shapes: Shapes::default(),
             pods: Vec::new(),
             ignored: Vec::new(),
@@ -60,8 +61,8 @@ impl<'a> PodSelection<'a> {
     }
 
     /// Leaves out the pods that wait for one of these requests.
-    pub(crate) fn with_requests(self, requests: Requests) -> Self {
-        Self { requests, ..self }
+    pub(crate) fn awaiting(self, awaited: AwaitedRequests) -> Self {
+        Self { awaited, ..self }
     }
 
     /// Adds unschedulable pods, and ignores those that wait for something else first.
@@ -73,7 +74,7 @@ impl<'a> PodSelection<'a> {
         self.pods.reserve(unbound.len());
         for record in unbound {
             let pod = &record.pod;
-            let awaited = || self.requests.awaited_by(pod).map(|request| IgnoredReason::AwaitsRequest { request });
+            let awaited = || self.awaited.of(pod).map(|request| IgnoredReason::AwaitsRequest { request });
             match waiting_reason(pod, records).or_else(awaited) {
                 Some(reason) => self.ignore(record, reason),
                 None if pod.is_unschedulable() => self.plan(record, None),

@@ -122,6 +122,20 @@ fn request_without_a_future_has_no_virtual_pods() {
     assert!(foreign.requests.is_empty() && foreign.snapshot.pods.is_empty());
 }
 
+/// The pods came before the nodes were ready, and kube-scheduler has bound some of them as soon as it could.
+#[test]
+fn waiting_request_counts_pods_that_have_a_node() {
+    let pods = |names: &[&str]| names.iter().map(|name| consuming(running(name, "n1", "1m", json!({})))).collect();
+    let small = json!({"spec": {"podSets": [{"podTemplateRef": {"name": "leader"}, "count": 2}]}});
+    let capacity = |names: &[&str]| {
+        let built = cluster(request(ATOMIC, small.clone()), pods(names)).build();
+        let planned = built.snapshot.pods.len();
+        (planned, request_capacity(&built, &plan(&built.snapshot)).remove(0))
+    };
+    assert_eq!(capacity(&["a"]), (1, RequestCapacity::Ready));
+    assert_eq!(capacity(&["a", "b"]), (0, RequestCapacity::Ready));
+}
+
 #[test]
 fn pods_wait_until_the_capacity_of_their_request_exists() {
     let ended = since("BookingExpired", "2026-01-01T11:59:00Z");
