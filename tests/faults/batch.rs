@@ -144,16 +144,16 @@ fn provisioning_request_books_nodes_for_all_pods_or_none() {
         fixture.environment.apply_value(training_request("check", "check-capacity")).await?;
         let why = wait_for_request(fixture, "check", condition::PROVISIONED, not_found).await?;
         ensure!(why == "existing nodes have a place for 0 of 3 pods", "{why}");
+        let requests: Api<ProvisioningRequest> = Api::namespaced(fixture.client.clone(), "default");
         let jobs: Api<Job> = Api::namespaced(fixture.client.clone(), "default");
         jobs.delete("training", &DeleteParams::background()).await?;
+        // The capacity is still booked for the pods of the first request.
+        requests.delete("atomic", &DeleteParams::default()).await?;
         let found = ("True", reason::CAPACITY_IS_FOUND);
         wait_for_request(fixture, "check", condition::PROVISIONED, found).await?;
         ensure!(fixture.claims_of("training").await?.len() == 3, "a check of the capacity launches nothing");
 
-        let requests: Api<ProvisioningRequest> = Api::namespaced(fixture.client.clone(), "default");
-        for name in ["atomic", "check"] {
-            requests.delete(name, &DeleteParams::default()).await?;
-        }
+        requests.delete("check", &DeleteParams::default()).await?;
         let templates: Api<PodTemplate> = Api::namespaced(fixture.client.clone(), "default");
         templates.delete("training", &DeleteParams::default()).await?;
         fixture.api::<NodePool>().delete("training", &DeleteParams::default()).await?;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use api::decisions::money;
 use api::objects::{Namespace, Pod};
 use jiff::Timestamp;
-use replay::{CostShare, cost_shares};
+use replay::{CostShare, History, cost_shares};
 use serde::Serialize;
 
 use super::replay::PricedRecording;
@@ -24,7 +24,7 @@ const SECONDS_PER_HOUR: f64 = 3_600.0;
 const NAMESPACE: &str = "namespace";
 /// Explanation of the columns.
 const MEANING: &str = "The cost of a node belongs to the pods that it runs, by the CPU, memory and accelerators that they request. DAEMONSETS and \
-                       UNREQUESTED are their part of what DaemonSets and nobody requested. Persistent volumes and traffic are not included.";
+                       UNREQUESTED are their part of what DaemonSets and no pod requested. Persistent volumes and traffic are not included.";
 
 /// Cost of an owner in a period.
 #[derive(Clone, Debug, Serialize)]
@@ -66,7 +66,7 @@ pub fn costs(args: &Costs, note: &mut dyn FnMut(&str)) -> Result<String, Failure
     let shares = cost_shares(history, &priced.market, args.every, |pod| owner(pod, &namespaces, &args.by));
     let owners: Vec<OwnerCost> = shares.into_iter().map(|share| owner_cost(share, args, history.end)).collect();
     match args.output {
-        CostFormat::Table => Ok(text(&owners, args, (history.begin, history.end))),
+        CostFormat::Table => Ok(text(&owners, args, history)),
         CostFormat::Json => super::lines(&owners),
         CostFormat::Focus => focus::table(&owners),
     }
@@ -131,7 +131,7 @@ impl OwnerCost {
 }
 
 /// Returns the costs of the whole period as text, the highest first.
-fn text(owners: &[OwnerCost], args: &Costs, (from, to): (Timestamp, Timestamp)) -> String {
+fn text(owners: &[OwnerCost], args: &Costs, history: &History) -> String {
     let mut sums: BTreeMap<String, OwnerCost> = BTreeMap::new();
     for owner in owners {
         let sum = sums.entry(owner.name());
@@ -149,6 +149,7 @@ fn text(owners: &[OwnerCost], args: &Costs, (from, to): (Timestamp, Timestamp)) 
     let title: Vec<String> = title.into_iter().chain(["UNREQUESTED".to_owned(), "POD HOURS".to_owned()]).collect();
     let title: Vec<&str> = title.iter().map(String::as_str).collect();
     let time = |at: Timestamp| at.strftime("%Y-%m-%d %H:%M").to_string();
+    let (from, to) = (history.begin, history.end);
     let hours = to.duration_since(from).as_secs_f64() / SECONDS_PER_HOUR;
     let mut lines = vec![format!("{} to {} UTC ({hours:.1} h)", time(from), time(to))];
     lines.extend(table(with_title(&title, rows)));

@@ -1,7 +1,7 @@
 //! Division of the recorded cost among the owners of pods, such as teams.
 //!
 //! At each moment the cost of a node belongs to the pods of workloads that it runs. Its unit is the share of the node that a pod
-//! requests ([`Resources::share_of`]). Each pod pays for its own requests. The requests of DaemonSets, and what nobody requests, are
+//! requests ([`Resources::share_of`]). Each pod pays for its own requests. The requests of DaemonSets, and what no pod requests, are
 //! divided among the pods in the ratio of their requests. A node without such pods is idle.
 
 use std::collections::{BTreeMap, BTreeSet};

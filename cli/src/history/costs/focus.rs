@@ -94,18 +94,20 @@ fn line(fields: &[String]) -> String {
     let (mut out, mut written, mut writer) = (vec![0; most + 2], 0, Writer::new());
     for (position, field) in fields.iter().enumerate() {
         if position > 0 {
-            written += complete(writer.delimiter(&mut out[written..]));
+            let (result, bytes) = writer.delimiter(&mut out[written..]);
+            written += complete(result, bytes);
         }
         let (result, _, bytes) = writer.field(field.as_bytes(), &mut out[written..]);
-        written += complete((result, bytes));
+        written += complete(result, bytes);
     }
-    written += complete(writer.terminator(&mut out[written..]));
+    let (result, bytes) = writer.terminator(&mut out[written..]);
+    written += complete(result, bytes);
     out.truncate(written);
     String::from_utf8_lossy(&out).into_owned()
 }
 
 /// Returns the number of written bytes. The output is never full.
-fn complete((result, written): (WriteResult, usize)) -> usize {
+fn complete(result: WriteResult, written: usize) -> usize {
     debug_assert_eq!(result, WriteResult::InputEmpty, "the buffer has the size of the longest line");
     written
 }

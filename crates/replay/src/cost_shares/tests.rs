@@ -121,7 +121,7 @@ fn cost_of_a_node_is_divided_by_requests() {
 }
 
 #[test]
-fn idle_time_of_a_node_belongs_to_nobody() {
+fn idle_time_of_a_node_has_no_owner() {
     let mut builder = HistoryBuilder::default();
     builder.set(at(0), node(0));
     builder.set(at(900), pod("a", team("red"), "10", "40Gi", 900));
