@@ -96,14 +96,14 @@ fuzz: prepare-fuzz ## Fuzzes the parsers of agent, controller and CLI, SECONDS (
 	@tests/steps/fuzz $(or $(SECONDS),600) $(TARGETS)
 
 # Uses two replicas, validates every step, and calculates an hourly lower bound of the cost.
-day: prepare-day ## Simulates a day with 1,000 faults and compares its cost with a lower bound; SEED=N sets the random seed.
+day: prepare-day ## Simulates a day with 1,000 faults and compares its cost with a lower bound; SEED=N, LIMIT=PERCENT of its highest cost.
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
-	@$(CARGO_TARGET_DIR)/release/peers day $(or $(SEED),1)
+	@$(CARGO_TARGET_DIR)/release/peers day $(or $(SEED),1) $(if $(LIMIT),limit=$(LIMIT))
 
 # TRACES is a folder with files of Azure's trace: `peers traces` names those that it lacks.
-traces: prepare-traces ## Plays a public workload trace by the rules of Kerf and of Karpenter; TRACES=FOLDER, HOURS=24, EVERY=100, SPOT_TO_SPOT=1.
+traces: prepare-traces ## Plays a public workload trace by the rules of Kerf and of Karpenter; TRACES=FOLDER, HOURS=24, EVERY=100, SPOT_TO_SPOT=1, LIMIT=80.
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
-	@$(CARGO_TARGET_DIR)/release/peers traces "$(TRACES)" $(if $(HOURS),hours=$(HOURS)) $(if $(EVERY),every=$(EVERY)) $(if $(SPOT_TO_SPOT),spot-to-spot)
+	@$(CARGO_TARGET_DIR)/release/peers traces "$(TRACES)" $(if $(HOURS),hours=$(HOURS)) $(if $(EVERY),every=$(EVERY)) $(if $(SPOT_TO_SPOT),spot-to-spot) $(if $(LIMIT),limit=$(LIMIT))
 
 pictures: prepare-pictures ## Simulates the day without faults and writes its charts to docs/pictures.
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers

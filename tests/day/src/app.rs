@@ -42,6 +42,8 @@ pub struct App {
     pub apart: bool,
     /// Requires on-demand nodes for its pods.
     pub on_demand: bool,
+    /// Priority of its pods.
+    pub priority: i32,
     /// `kerf.sh/disrupt-at-most-once-per`, in milliseconds.
     pub rests: Option<i64>,
     /// Run time of a pod of a Job, in milliseconds.
@@ -63,6 +65,7 @@ impl Default for App {
             spread: false,
             apart: false,
             on_demand: false,
+            priority: 0,
             rests: None,
             lasts: None,
         }
@@ -87,6 +90,9 @@ impl App {
             }]},
             "spec": {"terminationGracePeriodSeconds": self.grace},
         });
+        if self.priority != 0 {
+            template["spec"]["priority"] = json!(self.priority);
+        }
         if let Some(rests) = self.rests {
             let text = format!("{}s", rests / SECOND);
             template["metadata"]["annotations"] = json!({annotation::DISRUPT_AT_MOST_ONCE_PER: text});

@@ -71,6 +71,8 @@ pub struct Audit {
     grain: i64,
     /// Largest difference between the clock of a replica and the cluster's clock, in milliseconds.
     skew: i64,
+    /// True if the cost is limited, so that pods may wait for any time.
+    is_limited: bool,
     /// Moment since which a watch of the leader delivers nothing.
     pub blind_since: Option<Moment>,
     /// Times without a view of a kind, in the order of their start.
@@ -101,6 +103,12 @@ impl Audit {
     #[must_use]
     pub fn new(budgets: BTreeMap<String, Vec<Budget>>, grain: i64, skew: i64) -> Self {
         Self { budgets, grain, skew, ..Self::default() }
+    }
+
+    /// Lets pods wait, for money, if the cost is limited.
+    #[must_use]
+    pub fn limited(self, is_limited: bool) -> Self {
+        Self { is_limited, ..self }
     }
 
     /// Records a breach unless `holds`.
@@ -255,6 +263,11 @@ impl Audit {
             self.forgotten = None;
             return;
         };
+        let wait = cluster_state.now - since;
+        self.longest_wait = self.longest_wait.max(wait);
+        if self.is_limited {
+            return;
+        }
         let comes = cluster_state.claims.values().any(|claim| !claim.is_true(condition::INITIALIZED));
         self.forgotten = if comes { None } else { self.forgotten.or(Some(cluster_state.now)) };
         let unseen = |at: Moment| cluster_state.now - at - self.blind_time(at, cluster_state.now, true);
@@ -263,8 +276,6 @@ impl Audit {
         self.expect(forgotten <= FORGOTTEN, cluster_state.now, || {
             format!("pod {name} waits, and no machine is on its way for {} s", forgotten / SECOND)
         });
-        let wait = cluster_state.now - since;
-        self.longest_wait = self.longest_wait.max(wait);
         let seen = wait - self.blind_time(since, cluster_state.now, true);
         self.expect(seen <= WAITS, cluster_state.now, || format!("pod {name} has waited for {} min", wait / MINUTE));
     }

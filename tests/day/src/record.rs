@@ -1,5 +1,7 @@
 //! Results of a simulation: totals, one sample per minute, and every disruption command.
 
+use std::collections::BTreeMap;
+
 use planner::{CommandReason, MicroDollars};
 
 use crate::clock::{MINUTE, Moment};
@@ -80,6 +82,8 @@ pub struct Record {
     pub notices: usize,
     /// Time from the creation of each pod to its binding, in milliseconds.
     pub waits: Vec<Moment>,
+    /// The same by the priority of the pods.
+    pub waits_by_priority: BTreeMap<i32, Vec<Moment>>,
     /// Accumulated cost.
     pub spending: Spending,
     /// Highest price of all instances per hour at any moment.

@@ -112,7 +112,8 @@ impl Simulation {
         })?;
         Ok(Self {
             cluster_state: ClusterState::new(START, market),
-            audit: Audit::new(setup.budgets(), setup.grain.max(1), setup.most_skew()),
+            audit: Audit::new(setup.budgets(), setup.grain.max(1), setup.most_skew())
+                .limited(setup.cost_limit.is_some()),
             record: Record::default(),
             planning: Duration::ZERO,
             stage,
@@ -320,7 +321,12 @@ impl Simulation {
         self.cluster_state.see_pod(pod, gone);
         let known = self.cluster_state.pods.get(pod.name());
         let bound = known.filter(|known| waited && known.node.is_some());
-        self.record.waits.extend(bound.map(|known| self.cluster_state.now - known.created));
+        if let Some(known) = bound {
+            let priority = self.cluster_state.apps.get(&known.app).map_or(0, |app| app.priority);
+            let wait = self.cluster_state.now - known.created;
+            self.record.waits.push(wait);
+            self.record.waits_by_priority.entry(priority).or_default().push(wait);
+        }
         let after = known.map(|known| known.asks);
         if let Some((before, after)) = before.zip(after) {
             self.record.lowered += usize::from(after != before && after.is_within(before));

@@ -10,6 +10,7 @@ pub mod daily;
 pub mod disruption;
 pub mod fixture;
 pub mod karpenter;
+pub mod limited;
 pub mod memory;
 pub mod oracle;
 pub mod price;

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use day::clock::START;
 use day::setup::{Replicas, Setup};
 use day::verdict;
 
 use crate::consolidation::Consolidation;
 use crate::karpenter::Karpenter;
+use crate::limited::{self, Hours};
 use crate::memory::Size;
 use crate::report::{Agent, Disruption, Live, Machine, Measure, Report, renewed, with_separate_sections};
 use crate::traces::{self, Part, azure};
@@ -24,7 +26,8 @@ const USAGE: &str =
        peers live                 writes what `make peers-live` measured last into docs/performance.md
        peers consolidation | give-back | drift    one part of that
        peers day SEED             the simulated day and its cost over the hourly lower bound
-       peers traces FOLDER [hours=N] [every=N] [spot-to-spot]  Azure's trace: its first hours, one of N owners
+       peers day SEED limit=PERCENT  the day without and with a limit of its cost: waits by priority
+       peers traces FOLDER [hours=N] [every=N] [spot-to-spot] [limit=PERCENT]  Azure's trace: its first hours, one of N owners
        peers pictures             the day of seed 1 without faults, as docs/pictures/fleet.svg and moves.svg";
 
 /// Fixtures of Karpenter's benchmark and similar ones.
@@ -56,6 +59,7 @@ fn carry_out(arguments: &[String]) -> anyhow::Result<()> {
         ["give-back"] => disruption::give_back(500).map(|it| println!("{it:?}")),
         ["drift"] => disruption::drift(1_000).map(|it| println!("{it:?}")),
         ["day", seed] => whole_day(seed),
+        ["day", seed, limit] => limited_day(seed, limit),
         ["traces", folder, words @ ..] => trace(Path::new(folder), words),
         ["pictures"] => pictures(),
         _ => bail!("{USAGE}"),
@@ -103,8 +107,25 @@ fn taking_away() -> anyhow::Result<Disruption> {
     Ok(outcome)
 }
 
+fn seed_of(text: &str) -> anyhow::Result<u64> {
+    text.parse().with_context(|| format!("{text:?} is no seed: write a whole number"))
+}
+
+/// Returns the percentage of a word such as `limit=80`.
+fn percent_of(word: &str) -> Option<i64> {
+    word.strip_prefix("limit=")?.parse().ok().filter(|percent| (1..=100).contains(percent))
+}
+
+fn limited_day(seed: &str, limit: &str) -> anyhow::Result<()> {
+    let percent = percent_of(limit).with_context(|| format!("{limit:?}: write a percentage, such as limit=80"))?;
+    let setup = Setup { seed: seed_of(seed)?, replicas: Replicas::Elected, ..Setup::default() };
+    let hours = Hours { count: daily::SIZE.hours, events: day::trace::day(setup.seed, daily::SIZE, START) };
+    print!("{}", limited::compare(&setup, &hours, percent)?);
+    Ok(())
+}
+
 fn whole_day(seed: &str) -> anyhow::Result<()> {
-    let seed = seed.parse().with_context(|| format!("{seed:?} is no seed: write a whole number"))?;
+    let seed = seed_of(seed)?;
     let setup = Setup { seed, replicas: Replicas::Elected, ..Setup::default() };
     let (mut simulation, bounded) = daily::simulate(&setup, daily::HARD, true)?;
     println!("{}", daily::describe(&simulation, bounded, daily::HARD));
@@ -119,10 +140,15 @@ fn whole_day(seed: &str) -> anyhow::Result<()> {
 /// Plays the trace by the rules of both sides.
 fn trace(folder: &Path, words: &[&str]) -> anyhow::Result<()> {
     anyhow::ensure!(!folder.as_os_str().is_empty(), "no folder with traces: write TRACES=FOLDER");
-    let (gate, part): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| **word == "spot-to-spot");
+    let (gate, words): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| **word == "spot-to-spot");
+    let (limits, part): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| percent_of(word).is_some());
     let trace = azure::read(folder, Part::AZURE.with(&part)?)?;
     let setup = Setup { spot_to_spot: !gate.is_empty(), ..traces::setup() };
     println!("{}: {} pods within {} hours", trace.name, trace.pods, trace.hours);
+    if let Some(percent) = limits.first().and_then(|word| percent_of(word)) {
+        print!("{}", traces::limited(trace, &setup, percent)?);
+        return Ok(());
+    }
     println!("Kerf: {}", traces::play(&trace, &setup, false)?);
     println!("Karpenter's rules: {}", traces::play(&trace, &setup, true)?);
     Ok(())

@@ -17,6 +17,7 @@ use day::verdict;
 
 use crate::daily::{self, Bounded};
 use crate::disruption::untimed_peer;
+use crate::limited::{self, Hours};
 
 /// Spot interruptions and shortages per hour.
 const MARKET_FAULTS: i64 = 4;
@@ -57,7 +58,7 @@ impl Part {
             match word.split_once('=') {
                 Some(("hours", hours)) => self.hours = hours.parse().with_context(|| format!("{word}: no number"))?,
                 Some(("every", every)) => self.every = every.parse().with_context(|| format!("{word}: no number"))?,
-                _ => bail!("{word:?} is unknown: write hours=N, every=N or spot-to-spot"),
+                _ => bail!("{word:?} is unknown: write hours=N, every=N, spot-to-spot or limit=PERCENT"),
             }
         }
         ensure!(self.hours > 1, "hours={}: write at least 2, because the first hour does not count", self.hours);
@@ -147,6 +148,15 @@ pub fn play(trace: &Trace, setup: &Setup, peer: bool) -> anyhow::Result<Outcome>
     })
 }
 
+/// Plays the trace without a limit of the cost and with one, and returns the comparison.
+///
+/// # Errors
+/// Returns the errors of [`limited::compare`].
+pub fn limited(trace: Trace, setup: &Setup, percent: i64) -> anyhow::Result<String> {
+    let events = trace.events.into_iter().chain(market_faults(trace.hours)).collect();
+    limited::compare(setup, &Hours { count: trace.hours, events }, percent)
+}
+
 /// Returns spot interruptions and shortages of EC2 at random moments.
 fn market_faults(hours: i64) -> impl Iterator<Item = (Moment, Event)> {
     let mut dice = Dice::new(Setup::default().seed);
@@ -192,6 +202,9 @@ mod tests {
         let part = |words: &[&str]| Part::AZURE.with(words).map_err(|error| error.to_string());
         assert_eq!(part(&["every=100", "hours=24"]), Ok(Part { hours: 24, every: 100, first: 9 }));
         assert_eq!(part(&["every=9"]), Err("every=9: write at least 10".to_owned()));
-        assert_eq!(part(&["24"]), Err("\"24\" is unknown: write hours=N, every=N or spot-to-spot".to_owned()));
+        assert_eq!(
+            part(&["24"]),
+            Err("\"24\" is unknown: write hours=N, every=N, spot-to-spot or limit=PERCENT".to_owned())
+        );
     }
 }
