@@ -24,6 +24,17 @@ fn training_pool(cpu: &str) -> Value {
     })
 }
 
+/// Waits until this number of pods of the app run.
+async fn run_together(fixture: &Fixture, app: &str, count: usize) -> Result<()> {
+    eventually(&format!("{count} pods of {app} to run"), LIMIT, async || {
+        let pods = fixture.pods().list(&ListParams::default().labels(&format!("app={app}"))).await?.items;
+        let running = pods.iter().filter(|pod| pod.status.phase == "Running").count();
+        ensure!(running == count, "{running} of {} run", pods.len());
+        Ok(Some(()))
+    })
+    .await
+}
+
 #[test]
 fn pod_group_gets_nodes_for_all_pods_or_none() {
     run(async |fixture| {
@@ -45,13 +56,7 @@ fn pod_group_gets_nodes_for_all_pods_or_none() {
         ensure!(fixture.claims_of("training").await?.is_empty(), "no node for a part of the group");
 
         fixture.environment.apply_value(training_pool("12")).await?;
-        eventually("all pods of the group to run", LIMIT, async || {
-            let pods = fixture.pods().list(&ListParams::default().labels("app=training")).await?.items;
-            let running = pods.iter().filter(|pod| pod.status.phase == "Running").count();
-            ensure!(running == 3, "{running} of {} run", pods.len());
-            Ok(Some(()))
-        })
-        .await?;
+        run_together(fixture, "training", 3).await?;
         ensure!(fixture.claims_of("training").await?.len() == 3, "a node for each pod");
         let jobs: Api<Job> = Api::namespaced(fixture.client.clone(), "default");
         jobs.delete("training", &DeleteParams::background()).await?;
@@ -132,13 +137,7 @@ fn provisioning_request_books_nodes_for_all_pods_or_none() {
 
         fixture.environment.apply_value(training_pool("12")).await?;
         wait_for_request(fixture, "atomic", condition::PROVISIONED, ("True", reason::CAPACITY_IS_PROVISIONED)).await?;
-        eventually("all pods of the request to run", LIMIT, async || {
-            let pods = fixture.pods().list(&ListParams::default().labels("app=training")).await?.items;
-            let running = pods.iter().filter(|pod| pod.status.phase == "Running").count();
-            ensure!(running == 3, "{running} of {} run", pods.len());
-            Ok(Some(()))
-        })
-        .await?;
+        run_together(fixture, "training", 3).await?;
         ensure!(fixture.claims_of("training").await?.len() == 3, "a node for each pod");
 
         fixture.environment.apply_value(training_request("check", "check-capacity")).await?;
@@ -201,19 +200,12 @@ fn kueue_starts_a_job_when_all_of_its_nodes_are_ready() {
         let not_found = ("False", reason::CAPACITY_IS_NOT_FOUND);
         let why = wait_for_request(fixture, &request, condition::PROVISIONED, not_found).await?;
         ensure!(why.starts_with("49 of 50 pods could get a place"), "{why}");
-        let pods = || async { fixture.pods().list(&ListParams::default().labels("app=forecast")).await };
         ensure!(fixture.claims_of("training").await?.is_empty(), "no node for a part of the Job");
-        ensure!(pods().await?.items.is_empty(), "the Job has begun without its nodes");
+        let pods = fixture.pods().list(&ListParams::default().labels("app=forecast")).await?.items;
+        ensure!(pods.is_empty(), "the Job has begun without its nodes");
 
         environment.apply_value(pool("64")).await?;
-        eventually("all pods of the Job to run", LIMIT, async || {
-            let pods = pods().await?.items;
-            let running = pods.iter().filter(|pod| pod.status.phase == "Running").count();
-            ensure!(running == 50, "{running} of {} run", pods.len());
-            Ok(Some(()))
-        })
-        .await
-        .with_context(|| started.process.log_tail(40))?;
+        run_together(fixture, "forecast", 50).await.with_context(|| started.process.log_tail(40))?;
         wait_for_request(fixture, &request, condition::PROVISIONED, ("True", reason::CAPACITY_IS_PROVISIONED)).await?;
         ensure!(fixture.claims_of("training").await?.len() == 8, "eight nodes for all pods");
         let jobs: Api<Job> = Api::namespaced(fixture.client.clone(), "default");

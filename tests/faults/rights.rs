@@ -152,7 +152,7 @@ async fn wait_for_status_conditions(fixture: &Fixture) -> Result<()> {
         "metadata": {"name": POOL, "namespace": "default"},
         "spec": {
             "provisioningClassName": "check-capacity.autoscaling.x-k8s.io",
-            "podSets": [{"podTemplateRef": {"name": "nobody"}, "count": 1}],
+            "podSets": [{"podTemplateRef": {"name": "missing"}, "count": 1}],
         },
     });
     for object in [overlay, buffer, policy, request] {

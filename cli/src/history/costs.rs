@@ -5,7 +5,7 @@ mod focus;
 use std::collections::BTreeMap;
 
 use api::decisions::money;
-use api::objects::{Namespace, Pod};
+use api::objects::{Namespace, Pod, cost_label};
 use jiff::Timestamp;
 use replay::{CostShare, History, cost_shares};
 use serde::Serialize;
@@ -89,9 +89,7 @@ fn owner(pod: &Pod, namespaces: &BTreeMap<String, Namespace>, by: &str) -> Strin
     if by == NAMESPACE {
         return pod.namespace().to_owned();
     }
-    let own = pod.metadata.labels.as_ref().and_then(|labels| labels.get(by));
-    let of_namespace = || namespaces.get(pod.namespace())?.metadata.labels.as_ref()?.get(by);
-    own.or_else(of_namespace).cloned().unwrap_or_default()
+    cost_label(pod, namespaces.get(pod.namespace()), by).unwrap_or_default().to_owned()
 }
 
 fn owner_cost(share: CostShare, args: &Costs, end: Timestamp) -> OwnerCost {

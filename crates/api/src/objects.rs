@@ -23,7 +23,7 @@ pub use affinity::{
     Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, PodAffinity, PodAffinityTerm, PreferredSchedulingTerm,
     WeightedPodAffinityTerm,
 };
-pub use namespace::Namespace;
+pub use namespace::{Namespace, cost_label};
 pub use node::{Node, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo};
 pub use pdb::unevictable::Unevictable;
 pub use pdb::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};

@@ -148,7 +148,9 @@ impl NodeAccount<'_> {
     fn enter(&self, ledger: &mut Ledger) {
         let mut times: BTreeSet<Timestamp> = self.market.changes().chain(ledger.periods(self.span)).collect();
         let mut events: BTreeMap<Timestamp, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
-        for (number, stay) in self.stays.iter().enumerate() {
+        // An earlier node may have had the same name.
+        let own = |(_, stay): &(usize, &Stay)| stay.from < self.span.to && stay.to > self.span.from;
+        for (number, stay) in self.stays.iter().enumerate().filter(own) {
             events.entry(stay.from.max(self.span.from)).or_default().0.push(number);
             events.entry(stay.to).or_default().1.push(number);
         }
@@ -178,8 +180,7 @@ impl NodeAccount<'_> {
         let pods: Vec<(&String, i128)> = stays().filter_map(|it| Some((it.owner.as_ref()?, share(it)))).collect();
         let own: i128 = pods.iter().map(|(_, share)| share).sum();
         if own == 0 {
-            let idle = ledger.parts_of(from, None);
-            idle.unrequested += cost;
+            ledger.parts_of(from, None).unrequested += cost;
         }
         let daemons: i128 = stays().filter(|stay| stay.owner.is_none()).map(share).sum();
         let whole = i128::from(Resources::WHOLE).max(own + daemons);

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 
-use api::objects::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use api::objects::{Pod, cost_label};
 use planner::{Node, NodeVerdict, Resources};
 
 use super::Explanation;
@@ -130,10 +129,9 @@ fn workloads(explanation: &mut Explanation, answer: &PlanAnswer, by: Option<&str
 fn owners<'a>(answer: &'a PlanAnswer, by: Option<&'a str>) -> Box<dyn Fn(&str) -> String + 'a> {
     let Some(label) = by else { return Box::new(|pod| view::owner_of(answer, pod)) };
     let objects = &answer.cluster.objects;
-    let of = |meta: &'a ObjectMeta| meta.labels.as_ref()?.get(label).map(String::as_str);
-    let of_namespace = |name: &str| of(&objects.namespaces.iter().find(|known| known.name() == name)?.metadata);
     let value = |pod: &'a Arc<Pod>| {
-        let value = of(&pod.metadata).or_else(|| of_namespace(pod.namespace()))?;
+        let namespace = objects.namespaces.iter().find(|known| known.name() == pod.namespace());
+        let value = cost_label(pod, namespace.map(AsRef::as_ref), label)?;
         Some((format!("{}/{}", pod.namespace(), pod.name()), value))
     };
     let values: BTreeMap<String, &str> = objects.pods.iter().filter_map(value).collect();

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::objects::Pod;
+use api::objects::{Pod, cost_label};
 use api::{annotation, label};
 use daemon::metric::{Metrics, NoLabels};
 use parking_lot::Mutex;
@@ -79,19 +79,14 @@ pub(super) fn dollars(micro: i64) -> f64 {
 
 /// Returns the cost by the values of a label of pods. A pod without it counts for the label of its namespace.
 pub(super) fn by_label(index: &Index, machines: &[&NodeSample<'_>], label: &str) -> Vec<Sample> {
-    let value = |pod: &Pod| label_value(index, pod, label).unwrap_or(NONE).to_owned();
+    let namespace = |pod: &Pod| index.namespaces.get(pod.namespace()).map(AsRef::as_ref);
+    let value = |pod: &Pod| cost_label(pod, namespace(pod), label).unwrap_or(NONE).to_owned();
     let costs = shared(index, machines, value, IDLE.to_owned());
     let samples = |(value, cost): (String, Cost)| {
         let labels = metrics::ByLabelValue { label, value: &value };
         [Sample::new(&metrics::LABEL_COST, labels, cost.dollars), Sample::new(&metrics::LABEL_PODS, labels, cost.pods)]
     };
     dearest(costs, OTHER.to_owned()).into_iter().flat_map(samples).collect()
-}
-
-fn label_value<'a>(index: &'a Index, pod: &'a Pod, label: &str) -> Option<&'a str> {
-    let own = pod.metadata.labels.as_ref().and_then(|labels| labels.get(label));
-    let of_namespace = || index.namespaces.get(pod.namespace())?.metadata.labels.as_ref()?.get(label);
-    own.or_else(of_namespace).map(String::as_str)
 }
 
 /// Nodes whose price was unknown at the last scrape, by name.

@@ -4,8 +4,8 @@
 //!
 //! Nodes that came up and that no pod could use, because a startup taint stayed, pause all launches of their NodePool after a few.
 //!
-//! A pod group is all pods of one controller, or the virtual pods of one CapacityBuffer or ProvisioningRequest. A static NodePool has one group for its
-//! missing nodes.
+//! A pod group is all pods of one controller, or the virtual pods of one CapacityBuffer or ProvisioningRequest. A static NodePool
+//! has one group for its missing nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_derive::Resource;
 use serde::{Deserialize, Serialize};
 
+use super::Pod;
 use super::meta::slim;
 use crate::names::label;
 
@@ -33,4 +34,11 @@ impl Namespace {
         labels.insert(label::NAMESPACE_NAME.to_owned(), self.name().to_owned());
         labels
     }
+}
+
+/// Returns the label to which the cost of a pod counts: its own, else that of its namespace.
+#[must_use]
+pub fn cost_label<'a>(pod: &'a Pod, namespace: Option<&'a Namespace>, key: &str) -> Option<&'a str> {
+    let value = |meta: &'a ObjectMeta| meta.labels.as_ref()?.get(key).map(String::as_str);
+    value(&pod.metadata).or_else(|| value(&namespace?.metadata))
 }

@@ -143,6 +143,19 @@ fn periods_begin_at_full_hours() {
     assert_eq!(rows, [(at(1800), 500), (at(3600), 1000), (at(7200), 500)]);
 }
 
+/// EC2 gives the names of nodes again: a pod of the earlier node pays nothing for the later one.
+#[test]
+fn pod_pays_only_for_its_own_node_when_a_name_returns() {
+    let mut builder = HistoryBuilder::default();
+    builder.set(at(0), pod("a", team("red"), "10", "40Gi", 0));
+    builder.remove(at(900), "Pod", "shop", "a");
+    builder.set(at(1800), node(1800));
+    builder.set(at(1800), pod("b", team("blue"), "10", "40Gi", 1800));
+    let rows = shares(&builder.finish(at(3600)), SignedDuration::from_hours(24));
+    let rows: Vec<_> = rows.iter().map(row).collect();
+    assert_eq!(rows, [(Some("blue"), [500, 0, 0], 30)]);
+}
+
 /// More requests than the node has, as after a change of its type: each pod pays its part, and nothing is left.
 #[test]
 fn requests_above_the_node_share_it_alone() {
