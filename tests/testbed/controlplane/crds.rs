@@ -7,13 +7,15 @@ use futures::future::try_join_all;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
+use kube::discovery::{Scope, pinned_kind};
 use kube::{Client, ResourceExt};
 
 use crate::eventually;
 
 const SERVED: Duration = Duration::from_secs(120);
 
-/// Server-side applies all of `definitions`, then waits until objects of each served version can be listed.
+/// Server-side applies all of `definitions`, then waits until objects of each served version can be listed and discovered. The API
+/// server serves the objects of a new kind some time before it names the kind in its discovery.
 pub(super) async fn apply(client: &Client, definitions: &[CustomResourceDefinition]) -> Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let params = PatchParams::apply("kerf-tests").force();
@@ -50,10 +52,12 @@ async fn served(
             bail!("{}", broken.message.as_deref().unwrap_or("not structural"));
         }
         for version in definition.spec.versions.iter().filter(|v| v.served) {
-            let resource = resource(definition, &version.name);
-            let objects: Api<DynamicObject> = match definition.spec.scope.as_str() {
-                "Namespaced" => Api::default_namespaced_with(client.clone(), &resource),
-                _ => Api::all_with(client.clone(), &resource),
+            let spec = &definition.spec;
+            let kind = GroupVersionKind::gvk(&spec.group, &version.name, &spec.names.kind);
+            let (resource, capabilities) = pinned_kind(client, &kind).await?;
+            let objects: Api<DynamicObject> = match capabilities.scope {
+                Scope::Namespaced => Api::default_namespaced_with(client.clone(), &resource),
+                Scope::Cluster => Api::all_with(client.clone(), &resource),
             };
             objects.list(&ListParams::default().limit(1)).await?;
             take_first_creation(&objects, &resource).await;
@@ -61,12 +65,6 @@ async fn served(
         Ok(Some(()))
     })
     .await
-}
-
-fn resource(definition: &CustomResourceDefinition, version: &str) -> ApiResource {
-    let spec = &definition.spec;
-    let kind = GroupVersionKind::gvk(&spec.group, version, &spec.names.kind);
-    ApiResource::from_gvk_with_plural(&kind, &spec.names.plural)
 }
 
 /// Sends one invalid creation of the kind. The API server delays the first creation of a new kind by 2 s for the sake of its
