@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use planner::{
-    CapacityType, InstanceType, Launch, Node, Offer, Offering, Operator, Plan, ReplacementState, Requirement,
-    Requirements, Reservation, Resources, Snapshot, Stage, label,
+    CapacityType, InstanceType, Launch, MicroDollars, Node, Offer, Offering, Operator, Plan, ReplacementState,
+    Requirement, Requirements, Reservation, Resources, Snapshot, Stage, label,
 };
 
 /// Returns the next snapshot at the same moment. Leaving nodes still count for the limits.
@@ -30,6 +30,7 @@ pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
         account(&mut after, launch, &largest);
         draw(&mut after, bought.reservation());
         after.nodes.push(Arc::new(node));
+        share_commitments(&mut after);
     }
     for (position, pod) in plan.report.order.iter().enumerate() {
         after.pods[*pod].nominated_after = position;
@@ -57,6 +58,18 @@ pub fn spend_budgets(after: &mut Snapshot, plan: &Plan) {
     }
 }
 
+/// Lets commitments pay for the present nodes.
+pub fn share_commitments(after: &mut Snapshot) {
+    if after.commitments.is_empty() {
+        return;
+    }
+    for position in 0..after.nodes.len() {
+        let paid = std::mem::take(&mut Arc::make_mut(&mut after.nodes[position]).paid);
+        after.release(&paid);
+    }
+    after.pay_for_nodes();
+}
+
 /// Launch with its most likely offering.
 pub struct Bought<'a> {
     snapshot: &'a Snapshot,
@@ -74,6 +87,12 @@ impl<'a> Bought<'a> {
         let offer = Offer::new(kind);
         let offerings = offer.offerings(&requirements).filter(|it| it.available);
         Self { snapshot, launch, kind, offering: offerings.min_by_key(|it| (it.capacity_type, it.price, &it.zone)) }
+    }
+
+    fn price(&self) -> MicroDollars {
+        // The price of a launch that a commitment pays for is only for comparisons.
+        let charged = self.offering.filter(|_| self.launch.commitment.is_some()).map(Offering::charged);
+        charged.unwrap_or(self.launch.price)
     }
 
     fn pool(&self) -> &'a planner::Pool {
@@ -99,7 +118,7 @@ impl<'a> Bought<'a> {
             taints: pool.taints.clone(),
             allocatable: self.kind.allocatable.clone(),
             attach_limits: self.kind.attach_limits.clone(),
-            price: Some(launch.price),
+            price: Some(self.price()),
             ..Node::default()
         }
     }

@@ -39,6 +39,7 @@
 //! preferences ignored         preference-premium P          min-values best-effort        max-instance-types N        min-spot-types N
 //! spot-to-spot allowed        max-steps N           max-cost DOLLARS (of all nodes per hour)
 //! spend-policy NAME max-cost DOLLARS pools POOL ..      (per hour, of the nodes of these NodePools together)
+//! commitment NAME amount N uses TYPE=N .. zone ZONE     (Savings Plan or Reserved Instances that pay for on-demand nodes)
 //! ```
 //!
 //! A SELECTOR is `app=web and tier In a,b`, `all-pods` or `no-pods`. `expected.rs` reads the `expect` lines.
@@ -121,6 +122,7 @@ impl Reader {
             }
             "type" => self.types(&statement)?,
             "pool" => self.pool(&statement)?,
+            "commitment" => self.snapshot.commitments.push(cluster::commitment(&statement)?),
             "spend-policy" => self.snapshot.spend_limits.push(cluster::spend_limit(&statement)?),
             "daemon" => self.daemon(&statement)?,
             "namespace" => drop(self.snapshot.namespaces.insert(statement.name.clone(), statement.labels("labels")?)),
@@ -370,6 +372,7 @@ impl Reader {
             let own = self.snapshot.pools.iter().filter(|pool| limit.pools.contains(&pool.name));
             limit.cost = MicroDollars(own.map(|pool| pool.cost.0).sum());
         }
+        self.snapshot.pay_for_nodes();
         Scenario { snapshot: self.snapshot, expected: self.expected }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use planner::{BoundPod, Millis, Node, Plan, Pod, PodGroup, Size, Snapshot, Stage, label};
 
-use crate::applied::{Bought, account, draw, spend_budgets};
+use crate::applied::{Bought, account, draw, share_commitments, spend_budgets};
 
 /// Returns the snapshot of that moment. Pods of CapacityBuffers are never bound and remain pending.
 pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
@@ -27,6 +27,7 @@ pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
         draw(&mut after, bought.reservation());
         after.nodes.push(Arc::new(node));
     }
+    share_commitments(&mut after);
     let real = |pod: &Pod| pod.holder.is_none();
     for (pod, place) in snapshot.pods.iter().zip(&places) {
         match place {

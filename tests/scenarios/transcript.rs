@@ -75,7 +75,8 @@ fn place(to: &Destination) -> String {
 
 fn write_launch(out: &mut String, position: usize, launch: &Launch) {
     let number = position + 1;
-    writeln!(out, "new node {number} from pool {} at {} or more", launch.pool, price(launch.price)).unwrap();
+    let paid = launch.commitment.as_ref().map(|name| format!(", paid by commitment {name}")).unwrap_or_default();
+    writeln!(out, "new node {number} from pool {} at {} or more{paid}", launch.pool, price(launch.price)).unwrap();
     writeln!(out, "  types {}", types(&launch.instance_types)).unwrap();
     writeln!(out, "  requests {}", resources(&launch.requests)).unwrap();
     let all: Vec<String> = launch.requirements.iter().map(requirement).collect();

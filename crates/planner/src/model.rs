@@ -14,6 +14,7 @@ mod sizing;
 mod topology;
 
 pub use capacity_split::CapacitySplit;
+pub use catalogue::commitment::{Commitment, PaidShare};
 pub use catalogue::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, label};
 pub use launch_order::FirstChoice;
 pub use node::{BoundPod, Drifted, Leaving, Node, Pressure, Stage, Unhealthy, Usage};
@@ -60,6 +61,9 @@ pub struct Snapshot {
     pub nodes: Vec<Arc<Node>>,
     /// Limits of the cost of several NodePools together.
     pub spend_limits: Vec<SpendLimit>,
+    /// Savings Plans and Reserved Instances, in the order in which they pay for nodes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub commitments: Vec<Commitment>,
     /// Distinct scheduling shapes; pods refer to theirs by position.
     pub shapes: Vec<Arc<PodShape>>,
     /// Pods that need a place: pending pods, and those of leaving nodes.
@@ -99,6 +103,12 @@ pub struct Policy {
 }
 
 impl Snapshot {
+    /// Returns the commitment with this name.
+    #[must_use]
+    pub fn commitment(&self, name: &str) -> Option<&Commitment> {
+        self.commitments.iter().find(|it| it.name == name)
+    }
+
     /// Reports whether the cost of the NodePool's nodes is limited, by its own limit or together with other NodePools.
     #[must_use]
     pub fn limits_cost_of(&self, pool: &Pool) -> bool {

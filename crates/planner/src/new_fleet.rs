@@ -65,6 +65,7 @@ pub fn without_nodes(snapshot: &Snapshot) -> Snapshot {
         });
     }
     release_reservations(&mut empty.catalogues, &removed);
+    removed.iter().for_each(|node| empty.release(&node.paid));
     empty
 }
 

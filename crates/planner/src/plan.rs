@@ -68,8 +68,12 @@ pub struct Launch {
     pub min_instance_types: Option<u32>,
     /// Positions of the pods in the snapshot.
     pub pods: Vec<usize>,
-    /// Price of the offering that the launch uses first: the cheapest one, per unit of performance.
+    /// Price of the offering that the launch uses first: the cheapest one, per unit of performance. Nearly nothing where a commitment
+    /// pays.
     pub price: MicroDollars,
+    /// Name of the commitment that pays for the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commitment: Option<String>,
     /// Purpose of the launch.
     pub purpose: Purpose,
     /// True if `minValues` was lowered to the available values (`MinValuesPolicy::BestEffort`).

@@ -41,6 +41,7 @@ impl PlanCache {
             catalogues,
             nodes,
             spend_limits,
+            commitments,
             shapes,
             pods,
             single_claims,
@@ -60,6 +61,7 @@ impl PlanCache {
             && *resting == snapshot.resting
             && *catalogues == snapshot.catalogues
             && *spend_limits == snapshot.spend_limits
+            && *commitments == snapshot.commitments
     }
 
     /// Returns the time from which the entry is invalid in any case.

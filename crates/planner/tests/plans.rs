@@ -1,6 +1,8 @@
 //! Properties of every plan, tested on small random clusters.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
+#[path = "plans/commitments.rs"]
+mod commitments;
 #[path = "plans/cost_limits.rs"]
 mod cost_limits;
 #[path = "plans/findings.rs"]
@@ -87,6 +89,7 @@ fn candidate_plans(snapshot: &Snapshot, pod: usize) -> Vec<Plan> {
                     min_instance_types: None,
                     pods: vec![pod],
                     price: offering.price,
+                    commitment: None,
                     purpose: Purpose::Provision,
                     min_values_relaxed: false,
                 };

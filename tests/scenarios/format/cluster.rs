@@ -1,11 +1,12 @@
 //! Instance types, NodePools and nodes of a scenario.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use planner::{
-    Budgets, ConsolidationPolicy, Disruption, Drifted, InstanceType, Leaving, MicroDollars, Millis, MinimumSavings,
-    Node, Packing, Pool, Pressure, ReplacementState, Resources, Size, SpendLimit, Stage, Unhealthy, Usage, Utilization,
-    label,
+    Budgets, Commitment, ConsolidationPolicy, Disruption, Drifted, InstanceType, Leaving, MicroDollars, Millis,
+    MinimumSavings, Node, Packing, Pool, Pressure, ReplacementState, Resources, Size, SpendLimit, Stage, Unhealthy,
+    Usage, Utilization, label,
 };
 
 use super::NOW;
@@ -78,6 +79,20 @@ pub fn spend_limit(statement: &Statement) -> Result<SpendLimit, String> {
         limit: values::dollars(statement.word("max-cost").ok_or("a spend-policy wants max-cost DOLLARS")?)?,
         cost: MicroDollars::default(),
         pools: statement.get("pools").ok_or("a spend-policy wants pools POOL")?.iter().cloned().collect(),
+    })
+}
+
+/// Returns a commitment that pays for no nodes yet.
+pub fn commitment(statement: &Statement) -> Result<Commitment, String> {
+    let uses = statement.get("uses").ok_or("a commitment wants uses TYPE=AMOUNT")?.iter().map(|text| {
+        let (kind, amount) = text.split_once('=').ok_or_else(|| format!("{text} is not TYPE=AMOUNT"))?;
+        Ok((kind.to_owned(), values::dollars(amount)?.0))
+    });
+    Ok(Commitment {
+        name: statement.name.clone(),
+        left: values::dollars(statement.word("amount").ok_or("a commitment wants an amount")?)?.0,
+        uses: Arc::new(uses.collect::<Result<_, String>>()?),
+        zone: statement.word("zone").map(str::to_owned),
     })
 }
 

@@ -116,6 +116,7 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
         "daemon" | "buffer" | "request" => POD[..POD.len() - 1].to_vec(),
         "namespace" => vec!["labels"],
         "spend-policy" => vec!["max-cost", "pools"],
+        "commitment" => vec!["amount", "uses", "zone"],
         "catalogue" => Vec::new(),
         _ => return None,
     })

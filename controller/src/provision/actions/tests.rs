@@ -41,6 +41,7 @@ fn outcome(buffer: bool, verdict: PodVerdict) -> PlanActions {
         min_instance_types: None,
         pods: vec![0],
         price: MicroDollars(1),
+        commitment: None,
         purpose: Purpose::Provision,
         min_values_relaxed: false,
     };
@@ -205,6 +206,7 @@ fn moving(begin: &[usize]) -> PlanActions {
         min_instance_types: None,
         pods,
         price: MicroDollars(1),
+        commitment: None,
         purpose,
         min_values_relaxed: false,
     };

@@ -27,6 +27,7 @@ fn launch() -> Launch {
         min_instance_types: Some(2),
         pods: vec![0],
         price: MicroDollars(1),
+        commitment: None,
         purpose: planner::Purpose::Provision,
         min_values_relaxed: false,
     }

@@ -224,7 +224,8 @@ impl<'a> CommandContext<'a> {
         let fee = |pool: Option<&String>| self.pool(pool).map_or(0, |pool| pool.node_fee.0);
         let of_node = |disrupted: &crate::DisruptedNode| {
             let node = self.node(&disrupted.node)?;
-            Some(node.price?.0 + fee(node.pool.as_ref()))
+            let paid: i64 = node.paid.iter().map(|share| share.price.0).sum();
+            Some(node.price?.0 - paid + fee(node.pool.as_ref()))
         };
         let before: Option<i64> = it.nodes.iter().map(of_node).sum();
         let launches: Vec<(usize, &Launch)> = it
@@ -250,8 +251,12 @@ impl<'a> CommandContext<'a> {
         }
     }
 
-    /// Returns the maximum price of a launch, over all offerings that its requirements allow, available now or later.
+    /// Returns the maximum price of a launch, over all offerings that its requirements allow, available now or later; where a commitment
+    /// pays, the stated one.
     fn highest_price(&self, position: usize, launch: &Launch) -> Option<i64> {
+        if launch.commitment.is_some() {
+            return Some(launch.price.0);
+        }
         let in_flight_node = self.in_flight_nodes.get(position)?;
         let listed = in_flight_node.positions(&launch.instance_types);
         let offerings = listed.iter().flat_map(|kind| &in_flight_node.kinds[*kind].1);

@@ -9,6 +9,7 @@ use super::{Findings, InFlightNodes};
 
 pub(super) fn check(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlightNodes<'_>, findings: &mut Findings) {
     reservations(snapshot, plan, in_flight_nodes, findings);
+    commitments(snapshot, plan, in_flight_nodes, findings);
     let mut added = BTreeMap::new();
     for pool in &snapshot.pools {
         let subject = format!("pool {}", pool.name);
@@ -99,6 +100,38 @@ fn reservations(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlightNode
         let left = there.map(|reservation| reservation.remaining).min().unwrap_or(0);
         findings
             .expect(count <= left, &format!("reservation {name}"), || format!("is drawn on {count} times, has {left}"));
+    }
+}
+
+/// Checks that a commitment pays only for nodes that can use it, and for no more than it has left with what removed nodes release.
+fn commitments(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlightNodes<'_>, findings: &mut Findings) {
+    let mut used: BTreeMap<&str, i64> = BTreeMap::new();
+    for (position, launch) in plan.launches.iter().enumerate() {
+        let (Some(name), Some(in_flight_node)) = (&launch.commitment, in_flight_nodes.get(position)) else { continue };
+        let subject = format!("launch {position}");
+        let commitment = snapshot.commitments.iter().find(|it| it.name == *name);
+        let amount = |kind: &String| commitment.and_then(|it| it.uses.get(kind)).copied();
+        let amounts: Option<Vec<i64>> = launch.instance_types.iter().map(amount).collect();
+        let Some(first) = amounts.and_then(|amounts| amounts.first().copied()) else {
+            findings.add(subject, format!("lists a type that commitment {name} does not pay for"));
+            continue;
+        };
+        let zone = commitment.and_then(|it| it.zone.as_ref());
+        let is_paid =
+            |it: &&Offering| it.capacity_type == CapacityType::OnDemand && zone.is_none_or(|zone| *zone == it.zone);
+        let all_paid = offerings(in_flight_node, launch).all(|offering| is_paid(&offering));
+        findings.expect(all_paid, &subject, || format!("may become a node that commitment {name} does not pay for"));
+        *used.entry(name).or_default() += first;
+    }
+    let removed = plan.moves.iter().flat_map(|it| &it.nodes).map(|disrupted| disrupted.node.as_str());
+    let removed: BTreeSet<&str> = removed.collect();
+    for (name, used) in used {
+        let gone = snapshot.nodes.iter().filter(|node| removed.contains(node.name.as_str()));
+        let released: i64 = gone.flat_map(|it| &it.paid).filter(|it| it.commitment == *name).map(|it| it.amount).sum();
+        let left = snapshot.commitments.iter().find(|it| it.name == *name).map_or(0, |it| it.left);
+        findings.expect(used <= left + released, &format!("commitment {name}"), || {
+            format!("pays for {used}, has {left} and {released} of removed nodes")
+        });
     }
 }
 

@@ -9,10 +9,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use crate::{BoundPod, CommandReason, MicroDollars, Node, NodeVerdict, Resources, rotation, utilization_limit};
+use crate::{BoundPod, CommandReason, Node, NodeVerdict, Resources, rotation, utilization_limit};
 
 use super::disruption_plan::DisruptionPlan;
-use super::savings::{SavingsRules, cost_of};
+use super::savings::{SavingsRules, cost_of, not_worth_it};
 use super::simulation::Position;
 
 /// Maximum number of nodes that are vacated together.
@@ -134,10 +134,10 @@ impl ConsolidationSearch<'_, '_> {
         if waste(node) >= WORTH_SPLITTING && pods_of(node) > 1 {
             self.wasteful.push(position);
         }
-        if bound >= before {
-            return Err(NodeVerdict::Cheapest { pods: pods_of(node) });
+        match not_worth_it(&[node], before.saturating_sub(bound), asked) {
+            NodeVerdict::NotWorthIt { .. } if bound >= before => Err(NodeVerdict::Cheapest { pods: pods_of(node) }),
+            verdict => Err(verdict),
         }
-        Err(NodeVerdict::NotWorthIt { saving: MicroDollars(before - bound), asked: MicroDollars(asked) })
     }
 
     /// Searches for the cheapest nodes for the pods of one node.

@@ -19,7 +19,7 @@ use replacement_permits::ReplacementPermits;
 use super::independent_parts::{self, IndependentPart};
 use super::remaining_budgets::RemainingBudgets;
 use super::replacement_types::{ReplacementRules, narrow};
-use super::savings::{Savings, SavingsRules, cost_of};
+use super::savings::{Savings, SavingsRules, cost_of, not_worth_it};
 use super::simulation::{Position, SimulatedCluster};
 use super::split_balance::is_spot;
 
@@ -299,7 +299,7 @@ impl<'a> DisruptionPlan<'a> {
         let asked = self.savings.required_savings(&objects, &outcome.launches);
         let now = self.savings.price_of_launches(&outcome.launches);
         if before - now < asked {
-            return Err(NodeVerdict::NotWorthIt { saving: MicroDollars(before - now), asked: MicroDollars(asked) });
+            return Err(not_worth_it(&objects, before - now, asked));
         }
         let spare = before - asked - now;
         let from_spot = objects.iter().all(|node| is_spot(node));

@@ -33,6 +33,9 @@ pub(super) fn narrow(snapshot: &Snapshot, launch: &Launch, terms: ReplacementRul
     let types = pool.and_then(|pool| snapshot.catalogues.get(pool.catalogue)).map_or(&[][..], |it| &it.types);
     let find = |name: &String| types.iter().find(|kind| kind.name == *name);
     let all: Vec<&InstanceType> = launch.instance_types.iter().filter_map(find).collect();
+    if launch.commitment.is_some() {
+        return narrow_paid(launch, &all, terms.used);
+    }
     let mut offerings = available(&all, &requirements(launch));
     while let Some(first) = FirstChoice::new(offerings.iter().copied()) {
         let to_spot = first.capacity_type == CapacityType::Spot;
@@ -49,6 +52,16 @@ pub(super) fn narrow(snapshot: &Snapshot, launch: &Launch, terms: ReplacementRul
         offerings.retain(|(_, offering)| offering.capacity_type != first.capacity_type);
     }
     Err(none)
+}
+
+/// Returns a launch that a commitment pays for: any of its types costs nothing more.
+fn narrow_paid(launch: &Launch, kinds: &[&InstanceType], used: Size) -> Result<Launch, NodeVerdict> {
+    let kinds = below_utilization_limit(kinds.iter().map(|kind| (*kind, launch.price.0)).collect(), used)?;
+    if kinds.is_empty() || !keeps_values(launch, &kinds) {
+        return Err(NodeVerdict::Cheapest { pods: 0 });
+    }
+    let instance_types = Arc::new(kinds.iter().map(|(kind, _)| kind.name.clone()).collect());
+    Ok(Launch { instance_types, ..launch.clone() })
 }
 
 fn requirements(launch: &Launch) -> Requirements {

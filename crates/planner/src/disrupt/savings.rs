@@ -38,16 +38,16 @@ impl<'a> SavingsRules<'a> {
         for node in snapshot.nodes.iter().filter(|node| node.claim.is_some()) {
             if let Some(weights) = pools.get_mut(node.pool.as_deref().unwrap_or_default()) {
                 // The fee counts here as in all savings.
-                weights.price += node.price.map_or(0, |price| price.0 + weights.pool.node_fee.0);
+                weights.price += node.unpaid_price().map_or(0, |price| price.0 + weights.pool.node_fee.0);
                 weights.cost += cost_of(node);
             }
         }
         Self { now: snapshot.now, pools }
     }
 
-    /// Returns the price of a node with its NodePool's fee; `None` while its price is unknown.
+    /// Returns what a node adds to the bill, with its NodePool's fee; `None` while its price is unknown.
     pub(super) fn price_of(&self, node: &Node) -> Option<i64> {
-        Some(node.price?.0 + self.fee(node.pool.as_deref().unwrap_or_default()))
+        Some(node.unpaid_price()?.0 + self.fee(node.pool.as_deref().unwrap_or_default()))
     }
 
     /// Reports whether usage reports apply to nodes of a NodePool.
@@ -90,8 +90,7 @@ impl<'a> SavingsRules<'a> {
     /// Returns the verdict of a command that does not save enough, if it does not.
     pub(super) fn rejection(&self, nodes: &[&Node], Savings { saved, asked }: Savings) -> Option<NodeVerdict> {
         if saved < asked {
-            let (saving, asked) = (MicroDollars(saved), MicroDollars(asked));
-            return Some(NodeVerdict::NotWorthIt { saving, asked });
+            return Some(not_worth_it(nodes, saved, asked));
         }
         let balances = self.balances(nodes, saved);
         let weighed = balances.iter().filter(|it| it.policy == ConsolidationPolicy::Balanced);
@@ -113,6 +112,16 @@ impl<'a> SavingsRules<'a> {
             Some(weights.balance(part(saved, price, whole), cost))
         };
         by_pool.into_iter().filter_map(balance).collect()
+    }
+}
+
+/// Returns the verdict of nodes whose removal saves too little.
+pub(super) fn not_worth_it(nodes: &[&Node], saved: i64, asked: i64) -> NodeVerdict {
+    let is_paid = |node: &&Node| node.unpaid_price() == Some(MicroDollars(0));
+    let paid = nodes.iter().find(|node| saved <= 0 && is_paid(node)).and_then(|node| node.paid.first());
+    match paid {
+        Some(share) => NodeVerdict::Paid { commitment: share.commitment.clone() },
+        None => NodeVerdict::NotWorthIt { saving: MicroDollars(saved), asked: MicroDollars(asked) },
     }
 }
 

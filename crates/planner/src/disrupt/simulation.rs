@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::split_balance::SplitBalance;
 use crate::{
-    BoundPod, Launch, Millis, Node, Operator, Plan, Pod, PodShape, PodVerdict, Requirement, Requirements, Resize, Size,
-    Snapshot, Stage, ValueSet, highest_cost, label, utilization_limit,
+    BoundPod, Launch, Millis, Node, Operator, PaidShare, Plan, Pod, PodShape, PodVerdict, Requirement, Requirements,
+    Resize, Size, Snapshot, Stage, ValueSet, highest_cost, label, utilization_limit,
 };
 
 /// Node, by its position in the snapshot.
@@ -131,8 +131,13 @@ fn raise(settled: &mut Snapshot, resize: &Resize) {
     Arc::make_mut(node).used.add(&more.resources());
 }
 
-/// Subtracts a launch from its capacity reservation.
+/// Subtracts a launch from its capacity reservation, or from the commitment that pays for it.
 fn draw(settled: &mut Snapshot, launch: &Launch) {
+    if let Some(share) = paid_share(settled, launch)
+        && let Some(commitment) = settled.commitments.iter_mut().find(|it| it.name == share.commitment)
+    {
+        commitment.left -= share.amount;
+    }
     let requirements: Requirements = launch.requirements.iter().collect();
     let Some(id) = requirements.get(label::RESERVATION_ID).and_then(ValueSet::single) else { return };
     for catalogue in &mut settled.catalogues {
@@ -146,6 +151,13 @@ fn draw(settled: &mut Snapshot, launch: &Launch) {
     }
 }
 
+/// Returns what the first type of a launch uses of the commitment that pays for it.
+fn paid_share(snapshot: &Snapshot, launch: &Launch) -> Option<PaidShare> {
+    let commitment = snapshot.commitment(launch.commitment.as_ref()?)?;
+    let amount = commitment.use_of(launch.instance_types.first()?)?;
+    Some(PaidShare { commitment: commitment.name.clone(), amount, price: launch.price })
+}
+
 /// Returns a name for a launch; no node has a name with a space.
 fn name(launch: usize) -> String {
     format!("launch {launch}")
@@ -153,6 +165,7 @@ fn name(launch: usize) -> String {
 
 fn on_its_way(snapshot: &mut Snapshot, position: usize, launch: &Launch) -> Option<Node> {
     let cost = highest_cost(snapshot, launch);
+    let paid = paid_share(snapshot, launch).into_iter().collect();
     snapshot.add_cost(&launch.pool, cost);
     let pool = snapshot.pools.iter_mut().find(|pool| pool.name == launch.pool)?;
     let types = &snapshot.catalogues.get(pool.catalogue)?.types;
@@ -178,6 +191,7 @@ fn on_its_way(snapshot: &mut Snapshot, position: usize, launch: &Launch) -> Opti
         allocatable: kind.allocatable.clone(),
         attach_limits: kind.attach_limits.clone(),
         price: Some(launch.price),
+        paid,
         ..Node::default()
     })
 }

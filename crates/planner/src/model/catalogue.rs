@@ -1,5 +1,7 @@
 //! Catalogue of one EC2NodeClass: instance types with their offerings.
 
+pub(super) mod commitment;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CapacityHolder, CapacitySplit, Effect, MicroDollars, Millis, PodShape, Requirement, Resources, Size, Sizing, Taint,
+    CapacityHolder, CapacitySplit, Effect, MicroDollars, Millis, PaidShare, PodShape, Requirement, Resources, Size,
+    Sizing, Taint,
 };
 
 /// Key of the taint of a cordon.
@@ -85,6 +86,9 @@ pub struct Node {
     pub nominated_until: Option<Millis>,
     /// Price; `None` when its type is unknown.
     pub price: Option<MicroDollars>,
+    /// Parts of the price for which commitments pay.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paid: Vec<PaidShare>,
     /// Creation time of its NodeClaim.
     pub created: Millis,
     /// Time of its expiration, if any.
@@ -152,6 +156,13 @@ pub enum Pressure {
 }
 
 impl Node {
+    /// Returns what the node adds to the bill: its price without the parts for which commitments pay.
+    #[must_use]
+    pub fn unpaid_price(&self) -> Option<MicroDollars> {
+        let paid: i64 = self.paid.iter().map(|share| share.price.0).sum();
+        Some(MicroDollars(self.price?.0 - paid))
+    }
+
     /// Reports whether the node expired before it was ever initialized; no decision relies on such a node.
     #[must_use]
     pub fn never_registered(&self, now: Millis) -> bool {

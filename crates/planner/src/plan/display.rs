@@ -300,6 +300,7 @@ impl Display for NodeVerdict {
             Self::NotWorthIt { saving, asked } => {
                 write!(out, "stays: savings of {} are less than the required {}", hourly(*saving), hourly(*asked))
             }
+            Self::Paid { commitment } => write!(out, "stays: Commitment {commitment} pays for it"),
             Self::Scattered { pods } => simulated_placement(out, *pods),
             Self::SpotToSpot { types } => spot_to_spot(out, *types),
             Self::Unbalanced { score } => unbalanced(out, *score),

@@ -63,6 +63,11 @@ pub enum NodeVerdict {
         /// Required savings per hour.
         asked: MicroDollars,
     },
+    /// A commitment pays for the node, so that its removal saves nothing.
+    Paid {
+        /// Name of the commitment.
+        commitment: String,
+    },
     /// Cheaper capacity exists if each pod is bound where the plan places it. With kube-scheduler's placement, launches for
     /// pods without capacity would cost the savings.
     Scattered {

@@ -48,6 +48,7 @@ fn new_returns_none_when_the_plan_has_actions() {
         min_instance_types: None,
         pods: Vec::new(),
         price: MicroDollars(1),
+        commitment: None,
         purpose: Purpose::Provision,
         min_values_relaxed: false,
     };

@@ -73,7 +73,7 @@ pub(super) struct TypeList {
 impl<'a> Capacity<'a> {
     pub(super) fn new(snapshot: &'a Snapshot, templates: NodeTemplates<'a>) -> Self {
         Self {
-            headroom: Headroom::new(snapshot, templates.pool_templates.iter().map(|pool_template| pool_template.pool)),
+            headroom: Headroom::new(snapshot, &templates.pool_templates),
             reservations: Reservations::new(snapshot),
             snapshot,
             templates,
@@ -94,8 +94,9 @@ impl<'a> Capacity<'a> {
         self.templates.fixed().find(|base| self.templates.pool_template_of(*base).pool.name == pool)
     }
 
-    /// Releases the limits of resources that a removed node uses in its NodePool.
+    /// Releases what a removed node uses: resources in the limits of its NodePool, and its commitments.
     pub(super) fn release_limits(&mut self, node: &Node) {
+        self.headroom.release(&node.paid);
         let mut pools = self.templates.pool_templates.iter();
         let Some(position) = pools.position(|it| Some(&it.pool.name) == node.pool.as_ref()) else { return };
         if !self.headroom.is_bounded(position) {
@@ -105,7 +106,7 @@ impl<'a> Capacity<'a> {
         let types = self.snapshot.catalogues.get(pool.catalogue).map_or(&[][..], |it| &it.types);
         let kind = types.iter().find(|kind| Some(&kind.name) == node.instance_type.as_ref());
         if let Some(kind) = kind {
-            let unchanged = self.snapshot.limits_cost_of(pool).then_some(MicroDollars(0));
+            let unchanged = self.snapshot.limits_cost_of(pool).then_some(0);
             let held = footprint(pool, kind, unchanged);
             let nothing: Footprint = vec![0; held.len()].into();
             self.headroom.exchange(position, &held, &nothing);
@@ -161,7 +162,7 @@ impl Capacity<'_> {
     /// `minValues` forbids their later removal.
     pub(super) fn reservation(&self, template: TemplateId, entry: usize, load: Load<'_>) -> Footprint {
         let own = self.templates.get(template);
-        if !self.headroom.is_bounded(own.pool_template) {
+        if !self.headroom.is_counted(own.pool_template) {
             return Footprint::default();
         }
         let counted = if own.flexible { self.most_types() } else { 1 };
@@ -195,7 +196,7 @@ impl Capacity<'_> {
     ) -> Vec<usize> {
         let most = self.most_types();
         let template = self.templates.get(template);
-        if !self.headroom.is_bounded(template.pool_template) {
+        if !self.headroom.is_counted(template.pool_template) {
             return template.listable(fitting.into_iter()).take(most).collect();
         }
         let share = self.headroom.cost_share(template.pool_template, held, launches);
@@ -249,6 +250,13 @@ impl Capacity<'_> {
         let types = self.snapshot.catalogues.get(own.pool.catalogue).map_or(&[][..], |catalogue| &catalogue.types);
         let filter = || Arc::new(TypeFilter::new(own, types, requirement_sets.get(alternative)));
         self.type_filters.entry((pool_template, alternative)).or_insert_with(filter).clone()
+    }
+
+    /// Reports whether nothing of the commitment of a template is left for any of its types.
+    pub(super) fn is_used_up(&self, template: TemplateId) -> bool {
+        let own = self.templates.get(template);
+        let is_allowed = |entry: &PricedType| self.headroom.allows(own.pool_template, &entry.footprint, &[]);
+        self.templates.pool_template_of(template).commitment.is_some() && !own.entries.iter().any(is_allowed)
     }
 
     /// Returns the cost of a pod as its share of a node that is full of such pods.

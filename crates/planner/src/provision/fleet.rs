@@ -218,6 +218,9 @@ fn cost_elsewhere(solver: &mut Solver<'_>, template: TemplateId, shape: usize) -
             continue;
         }
         for child in variants_for(solver, base, template, shape).into_iter().filter(|child| *child != template) {
+            if solver.capacity.is_used_up(child) {
+                continue;
+            }
             let share = if other > weight {
                 0
             } else {

@@ -45,7 +45,10 @@ pub(super) fn give_up(solver: &mut Solver<'_>, queue: &[PodRun]) {
 /// launch no nodes for pods.
 fn pool_mismatches(solver: &mut Solver<'_>, shape: usize) -> Vec<PoolMismatch> {
     let attempt = Attempt { shape, level: solver.problem.demands[shape].levels.len() - 1 };
-    let pool_mismatches = solver.capacity.templates.growing().map(|pool_template| PoolMismatch {
+    let templates = &solver.capacity.templates;
+    let is_whole = |template: &TemplateId| templates.pool_template_of(*template).commitment.is_none();
+    let whole: Vec<TemplateId> = templates.growing().filter(is_whole).collect();
+    let pool_mismatches = whole.into_iter().map(|pool_template| PoolMismatch {
         pool: solver.capacity.templates.pool_templates[pool_template].pool.name.clone(),
         miss: mismatch(solver, pool_template, attempt),
     });

@@ -136,6 +136,7 @@ fn example() -> (Snapshot, Plan) {
         min_instance_types: None,
         pods: vec![WEBS[2]],
         price: MicroDollars(10),
+        commitment: None,
         purpose: Purpose::Provision,
         min_values_relaxed: false,
     };

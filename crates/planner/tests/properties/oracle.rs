@@ -126,6 +126,7 @@ fn empty(pool: &Pool) -> Launch {
         min_instance_types: None,
         pods: Vec::new(),
         price: planner::MicroDollars(0),
+        commitment: None,
         purpose: Purpose::Provision,
         min_values_relaxed: false,
     }

@@ -42,6 +42,8 @@ fn leave(after: &mut Snapshot, it: &PlannedCommand) {
         let node = Arc::make_mut(&mut after.nodes[position]);
         node.leaving = Some(Leaving::Deleting);
         let (pool, kind) = (node.pool.clone(), node.instance_type.clone());
+        let paid = std::mem::take(&mut node.paid);
+        after.release(&paid);
         let Some(pool) = after.pools.iter_mut().find(|it| Some(&it.name) == pool.as_ref()) else { continue };
         pool.running = pool.running.saturating_sub(1);
         // A leaving node of a static NodePool counts for the limits until the node is gone.

@@ -1,27 +1,41 @@
 //! Remaining limits of each NodePool for new nodes: resources, number of nodes, and cost. Further limits cover the cost of several
-//! NodePools together.
+//! NodePools together. What a commitment leaves is a limit for the launches that it pays for.
 //!
 //! A node releases its resources when it leaves. Its cost remains until it is gone, because EC2 bills it until then: otherwise a node
 //! and its replacement together would exceed the limit.
 
-use crate::{InstanceType, Launch, MicroDollars, Offer, Pool, Requirements, Resources, Snapshot};
+use std::collections::BTreeMap;
+
+use crate::{InstanceType, Launch, MicroDollars, Offer, PaidShare, Pool, Requirements, Resources, Snapshot};
+
+use super::pool_template::PoolTemplate;
 
 /// Name of the limit of a NodePool's cost, as in its annotation.
 const COST: &str = "kerf.sh/max-cost-per-hour";
 /// Headroom without a limit, far from an overflow.
 const UNLIMITED: i64 = 1 << 60;
 
-/// Amounts of one node in its NodePool's limits: resources in the order of their names, then the cost if it is limited; empty without
-/// limits.
+/// Amounts of one node in its NodePool's limits: resources in the order of their names, then the cost if it is limited, then what it uses
+/// of a commitment; empty without limits.
 pub(in crate::provision) type Footprint = Box<[i64]>;
 
-/// Headroom of every NodePool; negative when a limit was lowered.
+/// Headroom of every NodePool and commitment; negative when a limit was lowered.
 #[derive(Clone)]
 pub(in crate::provision) struct Headroom {
+    /// By pool template, what its launches count for.
+    accounts: Vec<Account>,
     pools: Vec<PoolHeadroom>,
     shared: Vec<SharedHeadroom>,
+    commitments: Vec<SharedHeadroom>,
     least_types: usize,
     generation: u64,
+}
+
+/// Limits of the launches of a pool template, by position.
+#[derive(Clone, Copy)]
+struct Account {
+    pool: usize,
+    commitment: Option<usize>,
 }
 
 #[derive(Clone)]
@@ -34,7 +48,7 @@ struct PoolHeadroom {
     shared: Vec<usize>,
 }
 
-/// Cost that a limit of several NodePools leaves.
+/// Amount that several NodePools may use together.
 #[derive(Clone)]
 struct SharedHeadroom {
     name: String,
@@ -61,11 +75,23 @@ impl CostShare {
 }
 
 impl Headroom {
-    pub(in crate::provision) fn new<'a>(snapshot: &Snapshot, pools: impl Iterator<Item = &'a Pool>) -> Self {
+    pub(in crate::provision) fn new(snapshot: &Snapshot, templates: &[PoolTemplate<'_>]) -> Self {
         let limits = snapshot.spend_limits.iter();
         let shared = limits.map(|it| SharedHeadroom { name: it.name.clone(), left: it.limit.0 - it.cost.0 }).collect();
-        let pools = pools.map(|pool| PoolHeadroom::new(snapshot, pool)).collect();
-        Self { pools, shared, least_types: snapshot.policy.least_spot_types, generation: 0 }
+        let commitments = snapshot.commitments.iter();
+        let commitments = commitments.map(|it| SharedHeadroom { name: it.name.clone(), left: it.left }).collect();
+        let mut pools: Vec<PoolHeadroom> = Vec::new();
+        let mut known: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut accounts = Vec::new();
+        for template in templates {
+            let pool = *known.entry(&template.pool.name).or_insert_with(|| {
+                pools.push(PoolHeadroom::new(snapshot, template.pool));
+                pools.len() - 1
+            });
+            accounts.push(Account { pool, commitment: template.commitment });
+        }
+        let least_types = snapshot.policy.least_spot_types;
+        Self { accounts, pools, shared, commitments, least_types, generation: 0 }
     }
 
     /// Returns a number that changes with every possible change of [`Self::first_exceeded`].
@@ -73,59 +99,103 @@ impl Headroom {
         self.generation
     }
 
-    /// Reports whether the NodePool has limits.
-    pub(in crate::provision) fn is_bounded(&self, pool: usize) -> bool {
-        !self.pools[pool].names.is_empty()
+    /// Reports whether the NodePool of a template has limits.
+    pub(in crate::provision) fn is_bounded(&self, template: usize) -> bool {
+        !self.pool(template).names.is_empty()
+    }
+
+    /// Reports whether launches of a template count for limits or for a commitment.
+    pub(in crate::provision) fn is_counted(&self, template: usize) -> bool {
+        self.is_bounded(template) || self.accounts[template].commitment.is_some()
+    }
+
+    fn pool(&self, template: usize) -> &PoolHeadroom {
+        &self.pools[self.accounts[template].pool]
+    }
+
+    /// Returns the commitment that pays for the launches of a template, and the position of its amount in their footprints.
+    fn commitment(&self, template: usize) -> Option<(&SharedHeadroom, usize)> {
+        let position = self.pool(template).names.len();
+        self.accounts[template].commitment.map(|commitment| (&self.commitments[commitment], position))
     }
 
     /// Returns the first limit, by name, of which less is left than `wanted`, after the release of `held`.
-    pub(in crate::provision) fn first_exceeded(&self, pool: usize, wanted: &[i64], held: &[i64]) -> Option<&str> {
-        let bounds = &self.pools[pool];
+    pub(in crate::provision) fn first_exceeded(&self, template: usize, wanted: &[i64], held: &[i64]) -> Option<&str> {
+        let bounds = self.pool(template);
         let more = |position: usize| wanted[position] - held.get(position).copied().unwrap_or(0);
         let own = (0..bounds.names.len()).find(|position| more(*position) > bounds.left[*position]);
         let together = || {
             let added = more(bounds.cost?);
-            self.shared_limits(pool).find(|limit| added > limit.left).map(|limit| limit.name.as_str())
+            self.shared_limits(template).find(|limit| added > limit.left).map(|limit| limit.name.as_str())
         };
-        own.map(|position| bounds.names[position].as_str()).or_else(together)
+        let committed = || {
+            let (commitment, position) = self.commitment(template)?;
+            (more(position) > commitment.left).then_some(commitment.name.as_str())
+        };
+        own.map(|position| bounds.names[position].as_str()).or_else(together).or_else(committed)
     }
 
-    fn shared_limits(&self, pool: usize) -> impl Iterator<Item = &SharedHeadroom> {
-        self.pools[pool].shared.iter().map(|position| &self.shared[*position])
+    fn shared_limits(&self, template: usize) -> impl Iterator<Item = &SharedHeadroom> {
+        self.pool(template).shared.iter().map(|position| &self.shared[*position])
     }
 
     /// Reports whether the limits allow `wanted` after the release of `held`.
-    pub(in crate::provision) fn allows(&self, pool: usize, wanted: &[i64], held: &[i64]) -> bool {
-        self.first_exceeded(pool, wanted, held).is_none()
+    pub(in crate::provision) fn allows(&self, template: usize, wanted: &[i64], held: &[i64]) -> bool {
+        self.first_exceeded(template, wanted, held).is_none()
     }
 
-    /// Returns what a launch with these reserved amounts may cost with all of its types, if this many launches share what is left. `None`
-    /// without a limit.
-    pub(in crate::provision) fn cost_share(&self, pool: usize, held: &[i64], launches: usize) -> Option<CostShare> {
-        let bounds = &self.pools[pool];
-        let position = bounds.cost?;
+    /// Returns what a launch with these reserved amounts may cost, or use of its commitment, with all of its types, if this many launches
+    /// share what is left. `None` without a limit.
+    pub(in crate::provision) fn cost_share(&self, template: usize, held: &[i64], launches: usize) -> Option<CostShare> {
+        let bounds = self.pool(template);
+        let (position, left) = match self.commitment(template) {
+            Some((commitment, position)) => (position, commitment.left),
+            None => (bounds.cost?, self.least_cost_left(template)),
+        };
         let reserved = held.get(position).copied().unwrap_or(0);
-        let left = self.shared_limits(pool).map(|limit| limit.left).fold(bounds.left[position], i64::min).max(0);
+        let left = left.max(0);
         let fair = reserved + left / i64::try_from(launches.max(1)).unwrap_or(i64::MAX);
         Some(CostShare { position, fair, modest: fair.min(2 * reserved), least_types: self.least_types })
     }
 
+    fn least_cost_left(&self, template: usize) -> i64 {
+        let bounds = self.pool(template);
+        let own = bounds.cost.map_or(UNLIMITED, |position| bounds.left[position]);
+        self.shared_limits(template).map(|limit| limit.left).fold(own, i64::min)
+    }
+
     /// Restores earlier headroom. Increases the generation, so that results cached in between become invalid.
     pub(in crate::provision) fn restore(&mut self, before: Self) {
-        (self.pools, self.shared) = (before.pools, before.shared);
+        (self.pools, self.shared, self.commitments) = (before.pools, before.shared, before.commitments);
         self.generation += 1;
     }
 
     /// Reserves `wanted` in place of `held`.
-    pub(in crate::provision) fn exchange(&mut self, pool: usize, held: &[i64], wanted: &[i64]) {
+    pub(in crate::provision) fn exchange(&mut self, template: usize, held: &[i64], wanted: &[i64]) {
+        let Account { pool, commitment } = self.accounts[template];
         let bounds = &mut self.pools[pool];
+        let more = |position: usize| wanted[position] - held.get(position).copied().unwrap_or(0);
         for (position, left) in bounds.left.iter_mut().enumerate() {
-            let change = wanted[position] - held.get(position).copied().unwrap_or(0);
+            let change = more(position);
             *left -= change;
             if bounds.cost == Some(position) {
                 bounds.shared.iter().for_each(|limit| self.shared[*limit].left -= change);
             }
             self.generation += u64::from(change != 0);
+        }
+        if let Some(commitment) = commitment {
+            let change = more(bounds.names.len());
+            self.commitments[commitment].left -= change;
+            self.generation += u64::from(change != 0);
+        }
+    }
+
+    /// Returns what a removed node uses of its commitments.
+    pub(in crate::provision) fn release(&mut self, paid: &[PaidShare]) {
+        for share in paid {
+            let used = self.commitments.iter_mut().find(|it| it.name == share.commitment);
+            used.into_iter().for_each(|it| it.left += share.amount);
+            self.generation += 1;
         }
     }
 }
@@ -146,11 +216,16 @@ impl PoolHeadroom {
     }
 }
 
-/// Returns the amounts of a node of a type: its capacity, one node, and its cost if that is limited.
-pub(in crate::provision) fn footprint(pool: &Pool, kind: &InstanceType, cost: Option<MicroDollars>) -> Footprint {
+/// Returns the amounts of a node of a type: its capacity, one node, and further ones: its cost if that is limited, and what it uses of a
+/// commitment.
+pub(in crate::provision) fn footprint(
+    pool: &Pool,
+    kind: &InstanceType,
+    further: impl IntoIterator<Item = i64>,
+) -> Footprint {
     let amount = |name: &str| if name == Resources::NODES { 1 } else { kind.capacity.get(name) };
     let resources = pool.limits.iter().flat_map(Resources::iter).map(|(name, _)| amount(name));
-    resources.chain(cost.map(|cost| cost.0)).collect()
+    resources.chain(further).collect()
 }
 
 /// Returns the highest hourly cost of the node of a launch, with the fee of its NodePool: EC2 selects any of its offerings.

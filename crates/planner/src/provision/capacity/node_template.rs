@@ -124,7 +124,7 @@ impl<'a> NodeTemplates<'a> {
         &self.pool_template_of(template).candidates[self.list[template].entries[entry].candidate]
     }
 
-    /// Returns templates of NodePools that launch nodes for pods.
+    /// Returns templates of NodePools that launch nodes for pods, with those whose launches a commitment pays for.
     pub(in crate::provision) fn growing(&self) -> Range<TemplateId> {
         0..self.pool_templates.iter().take_while(|pool_template| pool_template.pool.replicas.is_none()).count()
     }

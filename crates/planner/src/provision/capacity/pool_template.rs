@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    CapacityType, Daemon, Effect, HostPort, Offer, Offering, Pool, Requirements, Resources, Snapshot, Taint, ValueSet,
-    label,
+    CapacityType, Commitment, Daemon, Effect, HostPort, InstanceType, Offer, Offering, Pool, Requirements, Resources,
+    Snapshot, Taint, ValueSet, label,
 };
 
 use crate::provision::demand::dimensions::{Amounts, Dimensions, Load, first_lacking, fits};
@@ -16,7 +16,7 @@ use crate::provision::topology::{Counts, PossibleLabels};
 /// Placeholder for the name of a new node; no label value can contain a space.
 const NEW_NODE: &str = "a new name";
 
-/// NodePool, compiled for the search.
+/// NodePool, compiled for the search. It has a further template for each commitment that pays for some of its nodes.
 pub(in crate::provision) struct PoolTemplate<'a> {
     pub(in crate::provision) pool: &'a Pool,
     pub(in crate::provision) requirements: Requirements,
@@ -28,6 +28,10 @@ pub(in crate::provision) struct PoolTemplate<'a> {
     pub(in crate::provision) reserves: bool,
     /// True if the cost of the nodes is limited. Then a launch requests one capacity type, so that its cost is known.
     pub(in crate::provision) counts_cost: bool,
+    /// Position of the commitment that pays for the launches of this template.
+    pub(in crate::provision) commitment: Option<usize>,
+    /// This commitment.
+    pub(in crate::provision) pays_for: Option<&'a Commitment>,
     well_known: &'a BTreeSet<String>,
 }
 
@@ -68,7 +72,25 @@ pub(in crate::provision) fn in_order<'a>(snapshot: &'a Snapshot, dimensions: &Di
         snapshot.pools.iter().filter(|pool| pool.replicas.is_none_or(|it| it > pool.running)).collect();
     pools.sort_by_key(|pool| (pool.replicas.is_some(), Reverse((pool.weight, pool.name.as_str()))));
     let daemons = daemons(snapshot);
-    pools.into_iter().map(|pool| PoolTemplate::new(snapshot, pool, &daemons, dimensions)).collect()
+    let usable: Vec<usize> = usable_commitments(snapshot);
+    let mut templates = Vec::new();
+    for pool in pools {
+        templates.push(PoolTemplate::new(snapshot, pool, None, &daemons, dimensions));
+        let committed = usable
+            .iter()
+            .filter(|_| pool.replicas.is_none())
+            .map(|commitment| PoolTemplate::new(snapshot, pool, Some(*commitment), &daemons, dimensions));
+        templates.extend(committed.filter(|template| !template.candidates.is_empty()));
+    }
+    templates
+}
+
+/// Returns the positions of the commitments of which something is left, or that a removal of nodes could release.
+fn usable_commitments(snapshot: &Snapshot) -> Vec<usize> {
+    let used: BTreeSet<&str> =
+        snapshot.nodes.iter().flat_map(|node| &node.paid).map(|share| share.commitment.as_str()).collect();
+    let all = snapshot.commitments.iter().enumerate();
+    all.filter(|(_, it)| it.left > 0 || used.contains(it.name.as_str())).map(|(position, _)| position).collect()
 }
 
 /// Returns the constraints of all DaemonSets.
@@ -83,8 +105,20 @@ pub(in crate::provision) fn has_soft_taints(snapshot: &Snapshot) -> bool {
     pools.chain(nodes).any(|taint| taint.effect == Effect::PreferNoSchedule)
 }
 
+/// Restricts requirements to the nodes that a commitment pays for.
+fn narrow_to(requirements: &mut Requirements, commitment: &Commitment) {
+    requirements.narrow(label::CAPACITY_TYPE, &ValueSet::one(CapacityType::OnDemand.as_str()));
+    commitment.zone.iter().for_each(|zone| requirements.narrow(label::ZONE, &ValueSet::one(zone)));
+}
+
 impl<'a> PoolTemplate<'a> {
-    fn new(snapshot: &'a Snapshot, pool: &'a Pool, daemons: &[DaemonDemand<'a>], dimensions: &Dimensions) -> Self {
+    fn new(
+        snapshot: &'a Snapshot,
+        pool: &'a Pool,
+        commitment: Option<usize>,
+        daemons: &[DaemonDemand<'a>],
+        dimensions: &Dimensions,
+    ) -> Self {
         let well_known = &snapshot.policy.well_known;
         let own: Requirements = pool.requirements.iter().collect();
         let mut requirements = own.intersection(&Requirements::from_labels(&pool.labels));
@@ -93,7 +127,10 @@ impl<'a> PoolTemplate<'a> {
             // The claim copies the template. Without a capacity type in the template, a static node is on-demand.
             requirements.narrow(label::CAPACITY_TYPE, &ValueSet::one(CapacityType::OnDemand.as_str()));
         }
+        let pays_for = commitment.and_then(|position| snapshot.commitments.get(position));
+        pays_for.into_iter().for_each(|commitment| narrow_to(&mut requirements, commitment));
         let types = snapshot.catalogues.get(pool.catalogue).map_or(&[][..], |catalogue| &catalogue.types);
+        let is_paid = |kind: &&InstanceType| pays_for.is_none_or(|it| it.use_of(&kind.name).is_some());
         let mut pool_template = Self {
             pool,
             requirements,
@@ -101,9 +138,11 @@ impl<'a> PoolTemplate<'a> {
             sold_by: BTreeSet::new(),
             reserves: false,
             counts_cost: snapshot.limits_cost_of(pool),
+            commitment,
+            pays_for,
             well_known,
         };
-        for offer in types.iter().map(Offer::new) {
+        for offer in types.iter().filter(is_paid).map(Offer::new) {
             if offer.labels_match(&pool_template.requirements, &pool.labels, well_known) {
                 pool_template.sold_by.extend(offer.keys());
                 pool_template.reserves |=

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{CapacityType, MicroDollars, Offering, Requirements, label};
+use crate::{CapacityType, Commitment, MicroDollars, Offering, Requirements, label};
 
 use super::limits::{Footprint, footprint};
 use super::pool_template::{CandidateType, PoolTemplate};
@@ -14,7 +14,7 @@ pub(in crate::provision) struct PricedType {
     pub(in crate::provision) candidate: usize,
     /// Cost of the cheapest offering for comparisons: price per unit of performance, plus the NodePool's fee.
     pub(in crate::provision) cost: i64,
-    /// Price of this offering, in micro-dollars per hour.
+    /// Price of this offering, in micro-dollars per hour; nearly nothing where a commitment pays.
     pub(in crate::provision) price: i64,
     pub(in crate::provision) cheapest: CapacityType,
     /// Capacity types in which a launch may request the type.
@@ -64,12 +64,15 @@ impl PoolTemplate<'_> {
             sold_as = sold_as.with(CapacityTypes::only(offering.capacity_type));
         }
         let (price, cheapest) = best.filter(|_| own.lacking.is_none())?;
+        let committed = self.pays_for.as_ref().and_then(|commitment| commitment.use_of(&own.offer.kind.name));
+        let price = committed.map_or(price, Commitment::price_of_launch);
         let cost = own.offer.kind.cost(price) + self.pool.node_fee.0;
         let limited_cost = self.counts_cost.then(|| self.most_expensive(own, requirements, cheapest));
         if limited_cost.is_some() {
             sold_as = CapacityTypes::only(cheapest);
         }
-        let footprint = footprint(self.pool, own.offer.kind, limited_cost);
+        let further = limited_cost.map(|cost| cost.0).into_iter().chain(committed);
+        let footprint = footprint(self.pool, own.offer.kind, further);
         Some(PricedType { candidate, cost, price: price.0, cheapest, sold_as, footprint })
     }
 

@@ -41,7 +41,7 @@ pub(in crate::provision) fn finish(mut solver: Solver<'_>) -> Plan {
 
 /// Returns NodePools without any available instance type, independent of the pods.
 fn pools_without_offerings(templates: &NodeTemplates<'_>) -> Vec<String> {
-    names(templates.pool_templates.iter().filter(|it| !offers(it)))
+    names(templates.pool_templates.iter().filter(|it| it.commitment.is_none() && !offers(it)))
 }
 
 fn offers(pool_template: &PoolTemplate<'_>) -> bool {
@@ -57,7 +57,8 @@ fn pools_short_of_values(solver: &Solver<'_>) -> Vec<String> {
     }
     let is_short = |pool_template: &&PoolTemplate<'_>| {
         let asked = pool_template.requirements.iter().filter_map(|(key, set)| Some((key, set, set.min_values()?)));
-        offers(pool_template)
+        pool_template.commitment.is_none()
+            && offers(pool_template)
             && asked.into_iter().any(|(key, set, asked)| {
                 let mut values = BTreeSet::new();
                 for candidate in &pool_template.candidates {
@@ -108,6 +109,7 @@ fn to_launch(problem: &Problem<'_>, capacity: &mut Capacity<'_>, claim: NewNode,
         pool: pool_template.pool.name.clone(),
         requirements,
         price: list.price,
+        commitment: pool_template.pays_for.map(|commitment| commitment.name.clone()),
         requests,
         min_instance_types: min_instance_types(capacity, claim.template, &lowered),
         instance_types: list.names,

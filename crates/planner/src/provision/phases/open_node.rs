@@ -1,5 +1,5 @@
 //! New launches: from the NodePool with the greatest weight that can take the pod; among equal weights the cheapest, then the
-//! last by name. Reserved capacity is used first.
+//! last by name. Reserved capacity is used first, and so is what a commitment pays for.
 //!
 //! A launch is opened for as many of the remaining equal pods at once as make each of them cheapest. The first step to a larger
 //! type may cost more than it saves until further pods use it.
@@ -225,7 +225,10 @@ fn best_load(capacity: &Capacity<'_>, demand: &Demand<'_>, option: &NewNodeOptio
         .map(|entry| times(&demand.requests, &none, &pool_template.candidates[entry.candidate].free).min(cap))
         .collect();
     let most = most_with_enough_types(&loads, capacity.least_types(option.template, demand.load()));
-    let ways = (option.entry..end).filter(|it| loads[*it] > 0).map(|it| (it, loads[it].min(most).max(1)));
+    let is_allowed =
+        |entry: &usize| capacity.headroom.allows(template.pool_template, &template.entries[*entry].footprint, &[]);
+    let ways = (option.entry..end).filter(|it| loads[*it] > 0).filter(is_allowed);
+    let ways = ways.map(|it| (it, loads[it].min(most).max(1)));
     let cheapest = ways.min_by(|(one, load), (other, other_load)| {
         let each = i128::from(template.entries[*one].cost) * *other_load as i128;
         each.cmp(&(i128::from(template.entries[*other].cost) * *load as i128)).then(other_load.cmp(load))
