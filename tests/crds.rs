@@ -117,6 +117,11 @@ async fn nodeusage_crd_enforces_its_rules() -> Result<()> {
 }
 
 #[tokio::test]
+async fn commitment_crd_enforces_its_rules() -> Result<()> {
+    check("commitments").await
+}
+
+#[tokio::test]
 async fn spendpolicy_crd_enforces_its_rules() -> Result<()> {
     check("spendpolicies").await
 }
@@ -135,6 +140,7 @@ fn crds_all_have_rows_and_a_test() -> Result<()> {
         "ec2nodeclasses",
         "nodeoverlays",
         "capacitybuffers",
+        "commitments",
         "nodeusages",
         "provisioningrequests",
         "spendpolicies",

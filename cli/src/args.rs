@@ -1,5 +1,6 @@
 //! Flags and environment variables as they are written; `settings` converts them into values.
 
+mod account;
 mod history;
 mod recording;
 mod selector;
@@ -18,6 +19,7 @@ use crate::catalogue::{CatalogueOptions, MarketSources};
 use crate::input::Change;
 use crate::plan::top::SortKey;
 
+pub use account::{Commitments, Prices};
 pub use history::{Compare, History, HistoryFormat, Log, Report};
 pub use recording::{CostFormat, Costs, Record, Replay};
 pub use selector::Selector;
@@ -69,6 +71,8 @@ pub enum Verb {
     Adopt(Adopt),
     /// Downloads AWS's public on-demand prices of a region
     Prices(Prices),
+    /// Prints the Savings Plans and Reserved Instances of your AWS account as manifests
+    Commitments(Commitments),
     /// Prints the completion script for a shell
     Completions(Completions),
 }
@@ -437,20 +441,6 @@ pub struct Adopt {
 pub enum Origin {
     /// Node groups: aws autoscaling describe-auto-scaling-groups, aws eks describe-nodegroup
     ClusterAutoscaler,
-}
-
-/// Arguments of `kerf prices`.
-#[derive(Debug, Args)]
-pub struct Prices {
-    /// Region of the prices
-    #[arg(long, default_value = crate::catalogue::DEFAULT_REGION)]
-    pub region: String,
-    /// Output file [default: the file that kerf plan reads: ~/.local/share/kerf/prices-REGION.csv]
-    #[arg(long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-    /// URL of the price list's server
-    #[arg(long, value_name = "URL", default_value = "https://pricing.us-east-1.amazonaws.com")]
-    pub endpoint: String,
 }
 
 /// Arguments of `kerf completions`.

@@ -25,6 +25,7 @@ use planner::{CapacityType, Catalogue};
 use crate::failure::Failure;
 use crate::input::Objects;
 
+pub use account::commitments;
 pub use custom::{Custom, read as read_custom};
 pub(crate) use embedded::EmbeddedCatalogue;
 pub(crate) use published::{PublishedMarket, read as read_published};

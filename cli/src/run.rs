@@ -136,6 +136,12 @@ fn execute(verb: Verb) -> Result<u8, Failure> {
             print(&message)?;
             Ok(PLACED)
         }
+        Verb::Commitments(args) => {
+            let found = catalogue::commitments(&args.region)?;
+            print_notes(&found.notes);
+            print(&found.text)?;
+            Ok(PLACED)
+        }
         Verb::Completions(args) => {
             print(&completions(args.shell))?;
             Ok(PLACED)

@@ -1,4 +1,5 @@
-//! `--account`: offerings and spot prices come from the AWS CLI, of which a script stands in the PATH.
+//! `--account` and `kerf commitments`: the market and the commitments of an account come from the AWS CLI, of which a script stands in
+//! the PATH.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::fs;
@@ -81,4 +82,73 @@ fn failures_of_the_aws_cli_name_the_call_and_the_cure() {
     assert!(answer.stderr.contains("--account: the AWS CLI printed no offerings"), "{}", answer.stderr);
     let answer = kerf(Path::new("."), &["types", "--account"], "", &[("PATH", "/nowhere")]);
     assert!(answer.stderr.contains("--account: the AWS CLI cannot be run"), "{}", answer.stderr);
+}
+
+/// Answers with the commitments of an account: usable ones, and others.
+const COMMITMENTS: &str = r#"case $2 in
+describe-reserved-instances) echo '{"ReservedInstances": [
+    {"ReservedInstancesId": "1a", "InstanceType": "m6i.xlarge", "InstanceCount": 2, "State": "active", "Scope": "Region",
+     "ProductDescription": "Linux/UNIX", "InstanceTenancy": "default", "End": "2027-05-01T00:00:00+00:00"},
+    {"ReservedInstancesId": "2b", "InstanceType": "c5.large", "InstanceCount": 4, "State": "active", "Scope": "Availability Zone",
+     "AvailabilityZone": "us-east-1a", "ProductDescription": "Linux/UNIX (Amazon VPC)", "InstanceTenancy": "default"},
+    {"ReservedInstancesId": "3c", "InstanceType": "m5.large", "InstanceCount": 1, "State": "active", "ProductDescription": "Windows"},
+    {"ReservedInstancesId": "4d", "InstanceType": "m5.large", "InstanceCount": 1, "State": "retired", "ProductDescription": "Linux/UNIX"},
+    {"ReservedInstancesId": "5e", "InstanceType": "m5.large", "InstanceCount": 1, "State": "active", "ProductDescription": "Linux/UNIX",
+     "InstanceTenancy": "dedicated"}]}' ;;
+describe-savings-plans) echo '{"savingsPlans": [
+    {"savingsPlanId": "aa", "state": "active", "savingsPlanType": "Compute", "commitment": "2.00000000", "currency": "USD",
+     "end": "2028-11-01T00:00:00.000Z"},
+    {"savingsPlanId": "bb", "state": "active", "savingsPlanType": "EC2Instance", "commitment": "1.0", "region": "eu-west-1",
+     "ec2InstanceFamily": "m5"},
+    {"savingsPlanId": "cc", "state": "active", "savingsPlanType": "SageMaker", "commitment": "1.0"}]}' ;;
+describe-savings-plan-rates) echo '{"savingsPlanId": "aa", "searchResults": [
+    {"rate": "0.06400000", "currency": "USD", "unit": "Hrs", "productType": "EC2", "usageType": "BoxUsage:m6i.large",
+     "properties": [{"name": "region", "value": "us-east-1"}, {"name": "instanceType", "value": "m6i.large"}]},
+    {"rate": "0.02", "unit": "Hrs", "productType": "Fargate", "usageType": "Fargate-vCPU-Hours", "properties": []}]}' ;;
+esac"#;
+
+#[test]
+fn commitments_are_manifests_that_plan_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let answer = run(&folder, COMMITMENTS, &["commitments"]);
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    let names: Vec<&str> = answer.stdout.lines().filter_map(|line| line.trim().strip_prefix("name: ")).collect();
+    assert_eq!(names, ["reserved-1a", "reserved-2b", "savings-plan-aa"]);
+    for field in
+        ["costPerHour: \"2.00000000\"", "m6i.large: \"0.064\"", "zone: us-east-1a", "endTime: \"2028-11-01T00:00:00Z\""]
+    {
+        let unquoted = field.replace('"', "");
+        assert!(answer.stdout.replace('"', "").contains(&unquoted), "{field} in {}", answer.stdout);
+    }
+    let notes = [
+        "Reserved Instances 3c are for Windows, not for Linux: left out",
+        "Reserved Instances 5e are for dedicated tenancy: left out",
+        "Savings Plan bb is for region eu-west-1: left out",
+        "Savings Plan cc is for SageMaker, not for EC2: left out",
+    ];
+    assert!(notes.iter().all(|note| answer.stderr.contains(note)), "{}", answer.stderr);
+    let file = folder.path().join("commitments.yaml");
+    fs::write(&file, &answer.stdout).unwrap();
+    let path = file.display().to_string();
+    let planned = run(&folder, COMMITMENTS, &["plan", "tests/cases/good", &path, "-o", "json"]);
+    let report: Value = serde_json::from_str(&planned.stdout).unwrap();
+    assert_eq!(report["commitments"].as_array().unwrap().len(), 3, "{}", planned.stderr);
+}
+
+#[test]
+fn commitments_of_an_account_without_any_hint_at_the_organization() {
+    let folder = tempfile::tempdir().unwrap();
+    let none = r#"case $2 in
+describe-reserved-instances) echo '{"ReservedInstances": []}' ;;
+*) echo '{"savingsPlans": []}' ;;
+esac"#;
+    let answer = run(&folder, none, &["commitments", "--region", "eu-west-1"]);
+    assert_eq!((answer.code, answer.stdout.trim()), (0, ""));
+    assert!(answer.stderr.contains("often in its management account"), "{}", answer.stderr);
+    let denied = run(&folder, "echo 'An error occurred (AccessDenied)' >&2; exit 254", &["commitments"]);
+    assert!(
+        denied.code != 0 && denied.stderr.contains("kerf commitments: `aws ec2 describe-reserved-instances"),
+        "{}",
+        denied.stderr
+    );
 }

@@ -266,6 +266,8 @@ batch: 2 x Job default/closing on batch-jobs, on-demand, amd64
 batch: 2 x Job default/render on batch-jobs, on-demand, amd64
 batch: 18 x Job default/render on batch-jobs, spot, amd64
 bottlerocket: 6 x Deployment default/gateway on bottlerocket, spot, arm64
+commitments: 22 x Deployment default/catalog on catalog, on-demand, amd64
+commitments: 2 x Deployment default/catalog on catalog, spot, amd64
 cost-limit: 4 x Deployment default/basket on limited, on-demand, amd64
 cost-limit: 12 x Deployment default/newsletter on limited, on-demand, amd64
 gpu: 3 x Deployment default/inference on gpu, on-demand, amd64

@@ -190,6 +190,7 @@ fn word(step: &Operation) -> String {
         Target::Buffer { namespace, name } => format!("buffer {namespace}/{name}"),
         Target::Request { namespace, name } => format!("request {namespace}/{name}"),
         Target::SpendPolicy(name) => format!("spend policy {name}"),
+        Target::Commitment(name) => format!("commitment {name}"),
         Target::Usage(name) => format!("usage {name}"),
     };
     match step {

@@ -330,6 +330,7 @@ impl Provisioner {
             namespaces: index.namespaces.values().collect(),
             overlays: index.overlays.values().collect(),
             spend_policies: index.spend_policies.values().collect(),
+            commitments: index.commitments.values().collect(),
             buffers: index.buffers.values().collect(),
             requests: index.requests.values().collect(),
             pod_templates: index.pod_templates.values().collect(),

@@ -134,9 +134,11 @@ impl Reconciler {
             WorkItem::Gather => self.launcher.gather().await,
             WorkItem::Launch(token) => self.launcher.launch(token).await,
             WorkItem::Node(name) => self.node(name).await,
-            WorkItem::Overlay(_) | WorkItem::Buffer(_) | WorkItem::Request(_) | WorkItem::SpendPolicy(_) => {
-                self.plan_status(work).await
-            }
+            WorkItem::Overlay(_)
+            | WorkItem::Buffer(_)
+            | WorkItem::Request(_)
+            | WorkItem::SpendPolicy(_)
+            | WorkItem::Commitment(_) => self.plan_status(work).await,
             WorkItem::Usage(name) => self.usage(name).await,
             WorkItem::Move(_) if !self.cluster.view_ages.are_current(self.cluster.now()) => Ok(HOLD),
             WorkItem::Move(id) => self.disruptor.reconcile(id).await,
@@ -443,6 +445,7 @@ fn object_of(work: &WorkItem, index: &Index) -> Option<ObjectReference> {
         WorkItem::Buffer(key) => index.buffers.get(key).map(|object| ObjectReference::to(object.as_ref())),
         WorkItem::Usage(name) => index.usages.get(name).map(|object| ObjectReference::to(object.as_ref())),
         WorkItem::Request(key) => index.requests.get(key).map(|it| ObjectReference::to(it.as_ref())),
+        WorkItem::Commitment(name) => index.commitments.get(name).map(|it| ObjectReference::to(it.as_ref())),
         WorkItem::SpendPolicy(name) => index.spend_policies.get(name).map(|it| ObjectReference::to(it.as_ref())),
         WorkItem::Gather | WorkItem::Launch(_) | WorkItem::Move(_) => None,
     }

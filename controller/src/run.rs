@@ -17,7 +17,10 @@ use api::objects::{
     Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
     VolumeAttachment,
 };
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy, endpoint};
+use api::{
+    CapacityBuffer, Commitment, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy,
+    endpoint,
+};
 use cloud::Cloud;
 use daemon::admin::Admin;
 use daemon::metric::Metrics;
@@ -268,6 +271,7 @@ fn watch_all(client: &Client, cluster: &Arc<Cluster>, gates: Gates, tasks: &mut 
     kinds.watch::<PriorityClass>(true);
     kinds.watch::<NodeReport>(true);
     kinds.watch::<SpendPolicy>(true);
+    kinds.watch::<Commitment>(true);
     kinds.watch::<ProvisioningRequest>(true);
     kinds.watch::<PodTemplate>(true);
     kinds.watch::<NodeOverlay>(gates.node_overlay);

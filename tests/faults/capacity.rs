@@ -3,7 +3,9 @@
 
 use anyhow::{Context, Result, ensure};
 use api::status::{self, Conditioned};
-use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool, SpendPolicy, annotation, condition, label, reason};
+use api::{
+    CapacityBuffer, Commitment, NodeClaim, NodeOverlay, NodePool, SpendPolicy, annotation, condition, label, reason,
+};
 use cloud::ZonalShift;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
@@ -310,6 +312,71 @@ fn spend_policy_limits_its_pools_and_reports_their_cost() {
         fixture.runs("second").await?;
         policies.delete("research", &DeleteParams::default()).await?;
         fixture.api::<NodePool>().delete("research", &DeleteParams::default()).await?;
+        Ok(())
+    });
+}
+
+/// A NodePool with spot and on-demand launches on-demand nodes for what a Commitment pays, then spot. When the Commitment ends, consolidation
+/// replaces its node by spot.
+#[test]
+fn commitment_is_used_first_and_consolidated_after_its_end() {
+    run(async |fixture| {
+        let commitments = fixture.api::<Commitment>();
+        let commitment = |spec: Value| json!({"apiVersion": "kerf.sh/v1alpha1", "kind": "Commitment", "metadata": {"name": "bought"}, "spec": spec});
+        let reserved = json!({"instanceType": "m5.xlarge", "count": 1});
+        fixture.environment.apply_value(commitment(json!({"reservedInstances": reserved}))).await?;
+        let pool = json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "mixed"},
+            "spec": {"disruption": {"consolidateAfter": "5s"}, "template": {
+                "metadata": {"labels": {"group": "mixed"}},
+                "spec": {
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                    "requirements": [
+                        {"key": label::INSTANCE_TYPE, "operator": "In", "values": ["m5.xlarge"]},
+                        {"key": label::CAPACITY_TYPE, "operator": "In", "values": ["on-demand", "spot"]},
+                    ],
+                },
+            }},
+        });
+        fixture.environment.apply_value(pool).await?;
+        let group = json!({"group": "mixed"});
+        fixture.pod("first", "3", group.clone()).await?;
+        fixture.runs("first").await?;
+        fixture.pod("second", "3", group).await?;
+        fixture.runs("second").await?;
+        let capacity_types = async || -> Result<Vec<String>> {
+            let claims = fixture.claims_of("mixed").await?;
+            let label = |claim: &NodeClaim| claim.metadata.labels.as_ref()?.get(label::CAPACITY_TYPE).cloned();
+            let mut types: Vec<String> = claims.iter().filter_map(label).collect();
+            types.sort();
+            Ok(types)
+        };
+        ensure!(capacity_types().await? == ["on-demand", "spot"], "{:?}", capacity_types().await?);
+        let status = eventually("a status with the node", LIMIT, async || {
+            let status = commitments.get("bought").await?.status.unwrap_or_default();
+            Ok((status.nodes == 1).then_some(status))
+        })
+        .await?;
+        let shown = (status.pays_for.as_deref(), status.used.as_deref());
+        ensure!(shown == (Some("1 m5.xlarge"), Some("100.0%")), "{status:?}");
+        ensure!(status::is_true(&status.conditions, condition::READY), "{status:?}");
+        let family = super::scrape::scrape(fixture).await?;
+        let metric = "kerf_commitment_used_ratio{commitment=\"bought\"} 1";
+        ensure!(family.contains(metric), "no line {metric}");
+
+        let ended = json!({"reservedInstances": reserved, "endTime": "2026-01-01T00:00:00Z"});
+        fixture.environment.apply_value(commitment(ended)).await?;
+        eventually("two spot nodes", LIMIT, async || {
+            let types = capacity_types().await?;
+            ensure!(types == ["spot", "spot"], "{types:?}");
+            Ok(Some(()))
+        })
+        .await?;
+        let status = commitments.get("bought").await?.status.unwrap_or_default();
+        let ready = status::find(&status.conditions, condition::READY).cloned();
+        ensure!(ready.is_some_and(|ready| ready.reason == reason::ENDED), "{status:?}");
+        commitments.delete("bought", &DeleteParams::default()).await?;
+        fixture.api::<NodePool>().delete("mixed", &DeleteParams::default()).await?;
         Ok(())
     });
 }

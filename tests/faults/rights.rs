@@ -8,7 +8,8 @@ use api::decisions::storage::{DECISIONS, SUMMARIES};
 use api::objects::{Node, NodeReport};
 use api::status::Conditioned;
 use api::{
-    CapacityBuffer, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy, condition, label, reason,
+    CapacityBuffer, Commitment, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy, condition, label,
+    reason,
 };
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use kube::ResourceExt;
@@ -129,7 +130,7 @@ async fn stale_report(fixture: &Fixture) -> Result<()> {
     .await
 }
 
-/// Waits until the controller has written conditions to an overlay, a buffer, a request and a SpendPolicy.
+/// Waits until the controller has written conditions to an overlay, a buffer, a request, a SpendPolicy and a Commitment.
 async fn wait_for_status_conditions(fixture: &Fixture) -> Result<()> {
     let overlay = json!({
         "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": POOL},
@@ -155,23 +156,30 @@ async fn wait_for_status_conditions(fixture: &Fixture) -> Result<()> {
             "podSets": [{"podTemplateRef": {"name": "missing"}, "count": 1}],
         },
     });
-    for object in [overlay, buffer, policy, request] {
+    let commitment = json!({
+        "apiVersion": "kerf.sh/v1alpha1", "kind": "Commitment", "metadata": {"name": POOL},
+        "spec": {"reservedInstances": {"instanceType": "c5.9xlarge", "count": 1, "zone": "nowhere"}},
+    });
+    for object in [overlay, buffer, policy, request, commitment] {
         fixture.environment.apply_value(object).await?;
     }
     let buffers: Api<CapacityBuffer> = Api::namespaced(fixture.client.clone(), "default");
     let requests: Api<ProvisioningRequest> = Api::namespaced(fixture.client.clone(), "default");
-    eventually("verdicts on overlay, buffer, request and SpendPolicy", LIMIT, async || {
+    eventually("verdicts on overlay, buffer, request, SpendPolicy and Commitment", LIMIT, async || {
         let overlay = fixture.api::<NodeOverlay>().get(POOL).await?;
         let reported = api::status::find(overlay.conditions(), condition::VALIDATION_SUCCEEDED).is_some();
         let buffer = buffers.get(POOL).await?.status.unwrap_or_default();
         ensure!(reported && !buffer.conditions.is_empty(), "overlay: {reported}, buffer: {:?}", buffer.conditions);
         let policy = fixture.api::<SpendPolicy>().get(POOL).await?.status.unwrap_or_default();
         ensure!(!policy.conditions.is_empty(), "the SpendPolicy has no condition");
+        let commitment = fixture.api::<Commitment>().get(POOL).await?.status.unwrap_or_default();
+        ensure!(!commitment.conditions.is_empty(), "the Commitment has no condition");
         let request = requests.get(POOL).await?.status.unwrap_or_default();
         ensure!(!request.conditions.is_empty(), "the ProvisioningRequest has no condition");
         Ok(Some(()))
     })
     .await?;
+    fixture.api::<Commitment>().delete(POOL, &DeleteParams::default()).await?;
     fixture.api::<SpendPolicy>().delete(POOL, &DeleteParams::default()).await?;
     fixture.api::<NodeOverlay>().delete(POOL, &DeleteParams::default()).await?;
     buffers.delete(POOL, &DeleteParams::default()).await?;

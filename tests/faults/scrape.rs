@@ -15,7 +15,7 @@ fn lines<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     text.lines().filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with('{'))).collect()
 }
 
-async fn scrape(fixture: &Fixture) -> Result<String> {
+pub(super) async fn scrape(fixture: &Fixture) -> Result<String> {
     get(&fixture.environment.probes(), "/metrics").await
 }
 

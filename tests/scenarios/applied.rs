@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use planner::{
-    CapacityType, InstanceType, Launch, MicroDollars, Node, Offer, Offering, Operator, Plan, ReplacementState,
-    Requirement, Requirements, Reservation, Resources, Snapshot, Stage, label,
+    CapacityType, InstanceType, Launch, Node, Offer, Offering, Operator, Plan, ReplacementState, Requirement,
+    Requirements, Reservation, Resources, Snapshot, Stage, label,
 };
 
 /// Returns the next snapshot at the same moment. Leaving nodes still count for the limits.
@@ -89,12 +89,6 @@ impl<'a> Bought<'a> {
         Self { snapshot, launch, kind, offering: offerings.min_by_key(|it| (it.capacity_type, it.price, &it.zone)) }
     }
 
-    fn price(&self) -> MicroDollars {
-        // The price of a launch that a commitment pays for is only for comparisons.
-        let charged = self.offering.filter(|_| self.launch.commitment.is_some()).map(Offering::charged);
-        charged.unwrap_or(self.launch.price)
-    }
-
     fn pool(&self) -> &'a planner::Pool {
         self.snapshot.pools.iter().find(|pool| pool.name == self.launch.pool).unwrap()
     }
@@ -118,7 +112,7 @@ impl<'a> Bought<'a> {
             taints: pool.taints.clone(),
             allocatable: self.kind.allocatable.clone(),
             attach_limits: self.kind.attach_limits.clone(),
-            price: Some(self.price()),
+            price: Some(launch.price),
             ..Node::default()
         }
     }

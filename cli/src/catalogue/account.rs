@@ -1,5 +1,7 @@
 //! Offerings and spot prices of the user's AWS account, by the AWS CLI: the user's profile, role and proxy apply as everywhere.
 
+mod commitments;
+
 use std::process::{Command, Stdio};
 
 use cloud::{SpotPrice, TypeOffering};
@@ -8,6 +10,8 @@ use serde::Deserialize;
 
 use super::spot;
 use crate::failure::Failure;
+
+pub use commitments::commitments;
 
 /// Market of the account in one region.
 pub(super) struct AccountMarket {
@@ -35,7 +39,8 @@ struct Offering {
 /// # Errors
 /// Returns an error if the AWS CLI is missing, fails, or prints another format; the message has the cure.
 pub(super) fn read(region: &str, now: Timestamp) -> Result<AccountMarket, Failure> {
-    let text = aws(region, &["describe-instance-type-offerings", "--location-type", "availability-zone"])?;
+    let aws = AwsCli { region, purpose: "--account" };
+    let text = aws.run("ec2", &["describe-instance-type-offerings", "--location-type", "availability-zone"])?;
     let offerings: Offerings = serde_json::from_str(&text)
         .map_err(|error| Failure::usage(format!("--account: the AWS CLI printed no offerings: {error}")))?;
     let one = |Offering { instance_type, location }| TypeOffering { instance_type, zone: location };
@@ -43,28 +48,38 @@ pub(super) fn read(region: &str, now: Timestamp) -> Result<AccountMarket, Failur
     let time = now.to_string();
     let products = ["--product-descriptions", "Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
     let times = ["--start-time", &time, "--end-time", &time];
-    let text = aws(region, &[&["describe-spot-price-history"], &products[..], &times].concat())?;
+    let text = aws.run("ec2", &[&["describe-spot-price-history"], &products[..], &times].concat())?;
     let spot_prices = spot::prices(&text).map_err(|problem| Failure::usage(format!("--account: {problem}")))?;
     Ok(AccountMarket { offerings: offerings.instance_type_offerings.into_iter().map(one).collect(), spot_prices })
 }
 
-/// Runs a command of `aws ec2` and returns its output. The AWS CLI reads all pages by itself.
-fn aws(region: &str, arguments: &[&str]) -> Result<String, Failure> {
-    let mut command = Command::new("aws");
-    command.args(["ec2"]).args(arguments).args(["--region", region, "--output", "json", "--no-cli-pager"]);
-    let output = command.stdin(Stdio::null()).output().map_err(|error| {
-        Failure::usage(format!(
-            "--account: the AWS CLI cannot be run: {error}; install it, so that `aws` is in the PATH"
-        ))
-    })?;
-    if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr);
-        let message = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no message");
-        return Err(Failure::unavailable(format!(
-            "--account: `aws ec2 {} --region {region}` failed: {}; check your credentials with `aws sts get-caller-identity`",
-            arguments[0],
-            message.trim()
-        )));
+/// The AWS CLI for one region. It reads all pages by itself.
+struct AwsCli<'a> {
+    region: &'a str,
+    /// Option or verb that needs it, for errors.
+    purpose: &'a str,
+}
+
+impl AwsCli<'_> {
+    /// Runs a command of a service and returns its output.
+    fn run(&self, service: &str, arguments: &[&str]) -> Result<String, Failure> {
+        let Self { region, purpose } = self;
+        let mut command = Command::new("aws");
+        command.arg(service).args(arguments).args(["--region", region, "--output", "json", "--no-cli-pager"]);
+        let output = command.stdin(Stdio::null()).output().map_err(|error| {
+            Failure::usage(format!(
+                "{purpose}: the AWS CLI cannot be run: {error}; install it, so that `aws` is in the PATH"
+            ))
+        })?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr);
+            let message = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no message");
+            return Err(Failure::unavailable(format!(
+                "{purpose}: `aws {service} {} --region {region}` failed: {}; check your credentials with `aws sts get-caller-identity`",
+                arguments[0],
+                message.trim()
+            )));
+        }
+        String::from_utf8(output.stdout).map_err(|error| Failure::usage(format!("{purpose}: the AWS CLI: {error}")))
     }
-    String::from_utf8(output.stdout).map_err(|error| Failure::usage(format!("--account: the AWS CLI: {error}")))
 }

@@ -12,12 +12,13 @@ use super::raw::{ObjectKey, Raw};
 use super::validation;
 
 /// Kinds that can be changed, by their word in lower case.
-const KINDS: [(&str, Kind); 5] = [
+const KINDS: [(&str, Kind); 6] = [
     ("nodepool", Kind::NodePool),
     ("ec2nodeclass", Kind::EC2NodeClass),
     ("nodeoverlay", Kind::NodeOverlay),
     ("capacitybuffer", Kind::CapacityBuffer),
     ("spendpolicy", Kind::SpendPolicy),
+    ("commitment", Kind::Commitment),
 ];
 /// Fields that can be changed, with everything below them.
 const FIELDS: [&str; 3] = ["spec.", "metadata.annotations.", "metadata.labels."];

@@ -17,6 +17,7 @@ pub enum Kind {
     CapacityBuffer,
     ProvisioningRequest,
     SpendPolicy,
+    Commitment,
     Node,
     NodeUsage,
     Pod,
@@ -38,7 +39,7 @@ pub enum Kind {
 }
 
 /// Group, version and scope (`true` for namespaced) of each kind.
-const KNOWN: [(Kind, &str, &str, bool); 25] = [
+const KNOWN: [(Kind, &str, &str, bool); 26] = [
     (Kind::EC2NodeClass, "karpenter.k8s.aws", "v1", false),
     (Kind::NodePool, "karpenter.sh", "v1", false),
     (Kind::NodeOverlay, "karpenter.sh", "v1alpha1", false),
@@ -46,6 +47,7 @@ const KNOWN: [(Kind, &str, &str, bool); 25] = [
     (Kind::CapacityBuffer, "autoscaling.x-k8s.io", "v1beta1", true),
     (Kind::ProvisioningRequest, "autoscaling.x-k8s.io", "v1", true),
     (Kind::SpendPolicy, "kerf.sh", "v1alpha1", false),
+    (Kind::Commitment, "kerf.sh", "v1alpha1", false),
     (Kind::Node, "", "v1", false),
     (Kind::NodeUsage, "kerf.sh", "v1alpha1", false),
     (Kind::Pod, "", "v1", true),

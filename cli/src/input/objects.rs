@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{CapacityBuffer, SpendPolicy, validate};
+use api::{CapacityBuffer, Commitment, SpendPolicy, validate};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use snapshot::Objects;
@@ -30,6 +30,11 @@ pub(super) fn add(objects: &mut Objects, mut raw: Raw) -> Result<(), Vec<InputEr
             let policy: SpendPolicy = typed(&raw)?;
             let policy = valid(&raw, policy, |policy| validate::spend_policy(&policy.spec))?;
             objects.spend_policies.push(Arc::new(policy));
+        }
+        Kind::Commitment => {
+            let commitment: Commitment = typed(&raw)?;
+            let commitment = valid(&raw, commitment, |commitment| validate::commitment(&commitment.spec))?;
+            objects.commitments.push(Arc::new(commitment));
         }
         Kind::Node => objects.nodes.push(Arc::new(typed(&raw)?)),
         Kind::NodeUsage => objects.usages.push(Arc::new(typed(&raw)?)),

@@ -103,6 +103,7 @@ pub(super) const CLUSTER: &[Resource] = &[
     Resource::new("kerf.sh", &["v1alpha1"], "nodeusages", "NodeUsage"),
     Resource::new("autoscaling.x-k8s.io", &["v1"], "provisioningrequests", "ProvisioningRequest"),
     Resource::new("kerf.sh", &["v1alpha1"], "spendpolicies", "SpendPolicy"),
+    Resource::new("kerf.sh", &["v1alpha1"], "commitments", "Commitment"),
 ];
 
 /// Events about objects.

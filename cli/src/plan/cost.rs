@@ -22,6 +22,8 @@ pub(crate) struct FleetCost {
     pub(crate) instances: i64,
     /// EBS volumes and public IPv4 addresses by the EC2NodeClass, and node fees of the NodePool.
     pub(crate) extras: i64,
+    /// Part of the prices for which Commitments pay.
+    pub(crate) paid: i64,
 }
 
 impl FleetCost {
@@ -55,13 +57,17 @@ pub(crate) fn before_and_after_in(
     for node in answer.built.snapshot.nodes.iter().filter(|node| is_counted(node.pool.as_deref())) {
         let Some(price) = price(answer, node) else { continue };
         let extras = extras(node.pool.as_deref());
+        let paid: i64 = node.paid.iter().map(|share| share.price.0).sum();
         before.add(price, extras);
+        before.paid += paid;
         if node.leaving.is_none() && !removed.contains(node.name.as_str()) {
             after.add(price, extras);
+            after.paid += paid;
         }
     }
     for launch in answer.plan.launches.iter().filter(|launch| is_counted(Some(&launch.pool))) {
         after.add(launch.price.0, extras(Some(&launch.pool)));
+        after.paid += launch.price.0 - launch.unpaid_price().0;
     }
     (before, after)
 }

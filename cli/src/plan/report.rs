@@ -1,5 +1,6 @@
 //! Plan as a stable document: the JSON of `kerf plan`, described field by field in docs/plan-format.md.
 
+mod commitments;
 mod disruption;
 mod interrupted;
 mod preferences;
@@ -16,6 +17,8 @@ use serde_json::Value;
 use super::what_if::WhatIf;
 use super::{PlanAnswer, cost, view};
 use crate::output::money::dollars;
+pub use commitments::CommitmentReport;
+pub(crate) use commitments::commitment_text;
 pub use disruption::{CommandReport, Disruption, NotResizedPod, PodPlace, Resized, StayingNode};
 pub(crate) use interrupted::INTERRUPTED;
 pub use preferences::PreferenceReport;
@@ -49,6 +52,8 @@ pub struct PlanReport {
     pub cost: Cost,
     /// SpendPolicies with the cost of their NodePools.
     pub spend_policies: Vec<SpendReport>,
+    /// Commitments with the part that nodes use.
+    pub commitments: Vec<CommitmentReport>,
     /// Warnings for the user.
     pub warnings: Vec<String>,
     /// Comparison with the plan without changes, if there are any.
@@ -142,13 +147,15 @@ pub struct Cost {
     pub before: String,
     /// Prices of the instances after the plan is carried out.
     pub after: String,
-    /// Cost of the nodes beside their instances.
-    pub extras: ExtrasCost,
+    /// Part of these prices for which Commitments pay.
+    pub paid: PartialCost,
+    /// Cost of the nodes beside their instances: EBS volumes, public IPv4 addresses and node fees.
+    pub extras: PartialCost,
 }
 
-/// Cost of EBS volumes, public IPv4 addresses and node fees, in dollars per hour.
+/// Part of the cost, in dollars per hour.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ExtrasCost {
+pub struct PartialCost {
     /// Current cost.
     pub before: String,
     /// Cost after the plan is carried out.
@@ -158,8 +165,13 @@ pub struct ExtrasCost {
 impl Cost {
     fn new(answer: &PlanAnswer) -> Self {
         let (before, after) = cost::before_and_after(answer);
-        let extras = ExtrasCost { before: dollars(before.extras), after: dollars(after.extras) };
-        Self { before: dollars(before.instances), after: dollars(after.instances), extras }
+        let part = |before, after| PartialCost { before: dollars(before), after: dollars(after) };
+        Self {
+            before: dollars(before.instances),
+            after: dollars(after.instances),
+            paid: part(before.paid, after.paid),
+            extras: part(before.extras, after.extras),
+        }
     }
 }
 
@@ -179,6 +191,7 @@ impl PlanReport {
             disruption: disruption::disruption(answer, interrupted::commands(answer, &names), &names),
             cost: Cost::new(answer),
             spend_policies: spending::policies(answer),
+            commitments: commitments::commitments(answer),
             warnings: warnings(answer),
             what_if: None,
         }

@@ -3,7 +3,7 @@
 use planner::Resources;
 
 use super::report::{
-    CommandReport, INTERRUPTED, PlanReport, SplitReport, preference_text, requested_split, spend_text,
+    CommandReport, INTERRUPTED, PlanReport, SplitReport, commitment_text, preference_text, requested_split, spend_text,
 };
 use super::view::{self, NodeRow};
 use super::{PlanAnswer, cost};
@@ -202,12 +202,16 @@ impl Table {
         let (before, after) = cost::before_and_after(answer);
         let unknown = answer.built.snapshot.nodes.iter().filter(|node| cost::price(answer, node).is_none()).count();
         self.lines.push(format!("  {}", cost_change(before.instances, after.instances)));
+        if (before.paid, after.paid) != (0, 0) {
+            let (paid_before, paid_after) = (rounded(before.paid), rounded(after.paid));
+            self.lines.push(format!("  of it Commitments pay: before {paid_before}/h, after {paid_after}/h"));
+        }
         if (before.extras, after.extras) != (0, 0) {
             let change = cost_change(before.extras, after.extras);
             self.lines.extend(wrap(&format!("volumes and fees: {change}"), WIDTH, "  "));
         }
-        for policy in spend_text(answer) {
-            self.lines.extend(wrap(&policy, WIDTH, "  "));
+        for text in spend_text(answer).into_iter().chain(commitment_text(answer)) {
+            self.lines.extend(wrap(&text, WIDTH, "  "));
         }
         if answer.plan.saved_by_usage.0 > 0 {
             let saved = rounded(answer.plan.saved_by_usage.0);

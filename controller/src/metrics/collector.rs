@@ -5,6 +5,7 @@
 //! each value is a sum over the objects with equal labels. Each scrape computes the metrics, and only on the leader, so that
 //! sums over replicas are correct.
 
+mod commitments;
 mod conditions;
 mod costs;
 mod labels;
@@ -105,6 +106,7 @@ impl ClusterMetrics {
             samples.extend(conditions::samples(source, now));
             samples.extend(costs::samples(index, &machines));
             samples.extend(spend_policies::samples(index));
+            samples.extend(commitments::samples(index));
             if let Some(label) = &self.cost_label {
                 samples.extend(costs::by_label(index, &machines, label));
             }

@@ -77,6 +77,7 @@ pub(super) fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(
         | NodeVerdict::AboveCeiling { .. }
         | NodeVerdict::CheaperIsBusy { .. }
         | NodeVerdict::NotWorthIt { .. }
+        | NodeVerdict::Paid { .. }
         | NodeVerdict::Scattered { .. }
         | NodeVerdict::SpotToSpot { .. }
         | NodeVerdict::Unbalanced { .. }

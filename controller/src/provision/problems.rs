@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use api::objects::{DaemonSet, Node, NodeReport, Pod, PodDisruptionBudget};
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy, reason};
+use api::{
+    CapacityBuffer, Commitment, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy,
+    reason,
+};
 use kube::Resource;
 use snapshot::{
     Problem, SnapshotResult, Subject, ineffective_in_buffer, ineffective_in_class, ineffective_in_overlay,
@@ -89,6 +92,7 @@ fn object(index: &Index, subject: &Subject) -> Option<ObjectReference> {
         "NodePool" => reference::<NodePool>(&index.pools, name),
         "DaemonSet" => reference::<DaemonSet>(&index.daemonsets, name),
         "PodDisruptionBudget" => reference::<PodDisruptionBudget>(&index.budgets, name),
+        "Commitment" => reference::<Commitment>(&index.commitments, name),
         "SpendPolicy" => reference::<SpendPolicy>(&index.spend_policies, name),
         "NodeUsage" => reference::<NodeReport>(&index.usages, name),
         _ => None,

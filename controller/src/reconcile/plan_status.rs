@@ -1,10 +1,13 @@
 //! Status of objects that each plan evaluates, as the last plan found them.
 
 pub mod buffer;
+pub mod commitment;
 pub mod overlay;
 pub mod provisioning_request;
 pub mod spend_policy;
 
+use api::condition;
+use api::status::{Condition, DesiredCondition, set_plain};
 use jiff::Timestamp;
 
 use super::queue::QueueAction;
@@ -19,6 +22,31 @@ pub struct Decision {
     pub steps: Vec<Operation>,
     /// Time of the next reconcile.
     pub next: QueueAction,
+}
+
+/// Condition that a plan found.
+struct FoundCondition {
+    type_: &'static str,
+    is_true: bool,
+    reason: &'static str,
+    message: String,
+}
+
+impl FoundCondition {
+    fn new(type_: &'static str, is_true: bool, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { type_, is_true, reason, message: message.into() }
+    }
+
+    /// Sets conditions of an object of this generation. Returns whether any of them changed.
+    fn set_all(found: &[Self], conditions: &mut Vec<Condition>, generation: i64, now: Timestamp) -> bool {
+        let mut changed = false;
+        for Self { type_, is_true, reason, message } in found {
+            let status = if *is_true { condition::TRUE } else { condition::FALSE };
+            let wanted = DesiredCondition { type_, status, reason, message };
+            changed |= set_plain(conditions, wanted, generation, now);
+        }
+        changed
+    }
 }
 
 /// Decides about the object of a work item. An object that is gone, or of another kind, needs nothing.
@@ -48,6 +76,12 @@ pub fn decide(work: &WorkItem, index: &Index, results: &PlanResultStore, now: Ti
             let view = policy.map(|policy| spend_policy::SpendPolicyView { policy, finding, now });
             let next = view.as_ref().map_or(QueueAction::Wait, |_| QueueAction::After(spend_policy::INTERVAL));
             (view.map(|view| spend_policy::decide(&view)), next)
+        }
+        WorkItem::Commitment(name) => {
+            let commitment = index.commitments.get(name).cloned();
+            let finding = results.commitment(name);
+            let view = commitment.map(|commitment| commitment::CommitmentView { commitment, finding, now });
+            (view.map(|view| commitment::decide(&view)), QueueAction::Wait)
         }
         _ => (None, QueueAction::Wait),
     };

@@ -28,6 +28,8 @@ pub enum WorkItem {
     Request(String),
     /// A SpendPolicy by name.
     SpendPolicy(String),
+    /// A Commitment by name.
+    Commitment(String),
     /// A NodeUsage by name, which is the name of its Node.
     Usage(String),
     /// A command in progress, by the list of its replacements.
@@ -49,6 +51,7 @@ impl WorkItem {
             Self::Buffer(key) => span::object("CapacityBuffer", key),
             Self::Request(key) => span::object("ProvisioningRequest", key),
             Self::SpendPolicy(name) => span::object("SpendPolicy", name),
+            Self::Commitment(name) => span::object("Commitment", name),
             Self::Usage(name) => span::object("NodeUsage", name),
             Self::Move(id) => info_span!("command", replacements = id),
         }

@@ -23,7 +23,8 @@ use api::objects::{
 };
 use api::usage::Usage;
 use api::{
-    CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, Requirement, SpendPolicy,
+    CapacityBuffer, Commitment, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, Requirement,
+    SpendPolicy,
 };
 use jiff::Timestamp;
 
@@ -81,6 +82,8 @@ pub struct Index {
     pub requests: Table<ProvisioningRequest>,
     /// SpendPolicies by name; empty while their definition is not installed.
     pub spend_policies: Table<SpendPolicy>,
+    /// Commitments by name; empty while their definition is not installed.
+    pub commitments: Table<Commitment>,
     /// PodTemplates by `namespace/name`.
     pub pod_templates: Table<PodTemplate>,
     /// Deployments by `namespace/name`.
@@ -210,6 +213,7 @@ impl Index {
             ("priorityclasses", self.priority_classes.is_synced()),
             ("nodeoverlays", self.overlays.is_synced()),
             ("spendpolicies", self.spend_policies.is_synced()),
+            ("commitments", self.commitments.is_synced()),
             ("provisioningrequests", self.requests.is_synced()),
             ("capacitybuffers", self.buffers.is_synced()),
             ("podtemplates", self.pod_templates.is_synced()),

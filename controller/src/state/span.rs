@@ -16,6 +16,7 @@ pub fn object(kind: &str, name: &str) -> Span {
         "NodePool" => info_span!("object", nodepool = name),
         "EC2NodeClass" => info_span!("object", nodeclass = name),
         "NodeOverlay" => info_span!("object", nodeoverlay = name),
+        "Commitment" => info_span!("object", commitment = name),
         "SpendPolicy" => info_span!("object", spendpolicy = name),
         "ProvisioningRequest" => info_span!("object", provisioningrequest = name),
         "CapacityBuffer" => info_span!("object", capacitybuffer = name),

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use api::decisions::Decision;
 use api::objects::{Node, NodeReport, Pod};
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy, label};
+use api::{
+    CapacityBuffer, Commitment, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy, label,
+};
 use cloud::Cloud;
 use cloud::batcher::TerminateBatcher;
 use cloud::nodeclass::ProfileStep;
@@ -280,6 +282,7 @@ impl Writer {
                 self.patch_one(self.requests(&namespace), &name, &body, status).await
             }
             Target::SpendPolicy(name) => self.patch_one(self.all::<SpendPolicy>(), &name, &body, status).await,
+            Target::Commitment(name) => self.patch_one(self.all::<Commitment>(), &name, &body, status).await,
             Target::Usage(name) => self.patch_one(self.all::<NodeReport>(), &name, &body, status).await,
         }
     }
@@ -323,6 +326,7 @@ impl Writer {
             Target::Buffer { namespace, name } => self.delete_one(self.buffers(&namespace), &name, uid).await,
             Target::Request { namespace, name } => self.delete_one(self.requests(&namespace), &name, uid).await,
             Target::SpendPolicy(name) => self.delete_one(self.all::<SpendPolicy>(), &name, uid).await,
+            Target::Commitment(name) => self.delete_one(self.all::<Commitment>(), &name, uid).await,
             Target::Usage(name) => self.delete_one(self.all::<NodeReport>(), &name, uid).await,
         }
     }

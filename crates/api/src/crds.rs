@@ -5,25 +5,27 @@ use kube_core::CustomResourceExt;
 use serde_json::{Value, json};
 
 use crate::resources::capacitybuffer::CapacityBuffer;
+use crate::resources::cost::commitment::Commitment;
+use crate::resources::cost::spendpolicy::SpendPolicy;
 use crate::resources::nodeclaim::NodeClaim;
 use crate::resources::nodeclass::EC2NodeClass;
 use crate::resources::nodeoverlay::NodeOverlay;
 use crate::resources::nodepool::NodePool;
 use crate::resources::nodeusage::NodeUsage;
 use crate::resources::provisioningrequest::ProvisioningRequest;
-use crate::resources::spendpolicy::SpendPolicy;
 
-/// Returns every custom resource definition with all of its schema rules, sorted by file name.
+/// Returns every custom resource definition with all of its schema rules, sorted by kind.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
     values().into_iter().map(typed).collect()
 }
 
-/// Returns every custom resource definition as JSON, sorted by file name.
+/// Returns every custom resource definition as JSON, sorted by kind.
 #[must_use]
 pub fn values() -> Vec<Value> {
     let derived = [
         CapacityBuffer::crd(),
+        Commitment::crd(),
         EC2NodeClass::crd(),
         NodeClaim::crd(),
         NodeOverlay::crd(),

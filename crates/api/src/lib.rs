@@ -22,6 +22,9 @@ pub use drain::{DrainProgress, DrainRequest, DrainTaken};
 pub use names::{annotation, condition, finalizer, label, reason, similar};
 pub use protocol::{drain, risk, timeline};
 pub use resources::capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
+pub use resources::cost::commitment::{Commitment, CommitmentSpec, CommitmentStatus};
+pub use resources::cost::spendpolicy::{SpendPolicy, SpendPolicySpec, SpendPolicyStatus};
+pub use resources::cost::{commitment, spendpolicy};
 pub use resources::nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
 pub use resources::nodeclass::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
 pub use resources::nodeoverlay::{NodeOverlay, NodeOverlaySpec, NodeOverlayStatus, OverlayRequirement};
@@ -30,12 +33,11 @@ pub use resources::nodepool::{NodePool, NodePoolSpec, NodePoolStatus, performanc
 pub use resources::nodeusage::{NodeUsage, NodeUsageSpec};
 pub use resources::provisioningrequest::{ProvisioningRequest, ProvisioningRequestSpec, ProvisioningRequestStatus};
 pub use resources::requirement::{Operator, Requirement};
-pub use resources::spendpolicy::{SpendPolicy, SpendPolicySpec, SpendPolicyStatus};
 pub use resources::status::Condition;
 pub use resources::taint::Taint;
 pub use resources::{
-    capacitybuffer, nodeclaim, nodeclass, nodeoverlay, nodepool, nodeusage, provisioningrequest, requirement,
-    spendpolicy, status, taint,
+    capacitybuffer, nodeclaim, nodeclass, nodeoverlay, nodepool, nodeusage, provisioningrequest, requirement, status,
+    taint,
 };
 pub use risk::RebalanceRisk;
 pub use units::duration::DurationText;

@@ -1,6 +1,7 @@
 //! Custom resources, and the types of fields that they share: requirements, taints and conditions.
 
 pub mod capacitybuffer;
+pub mod cost;
 pub mod nodeclaim;
 pub mod nodeclass;
 pub mod nodeoverlay;
@@ -9,6 +10,5 @@ pub mod nodeusage;
 pub mod provisioningrequest;
 pub mod requirement;
 mod schema_rules;
-pub mod spendpolicy;
 pub mod status;
 pub mod taint;

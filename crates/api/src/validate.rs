@@ -1,7 +1,8 @@
-//! Runtime validation of NodePools, NodeOverlays, CapacityBuffers and SpendPolicies beyond the checks of the API server. The problems become
-//! messages of conditions.
+//! Runtime validation of NodePools, NodeOverlays, CapacityBuffers, Commitments and SpendPolicies beyond the checks of the API server. The
+//! problems become messages of conditions.
 
 mod buffer;
+mod commitment;
 pub mod ineffective;
 mod overlay;
 mod spend_policy;
@@ -11,6 +12,7 @@ use std::error::Error;
 use std::fmt;
 
 pub use buffer::capacity_buffer;
+pub use commitment::commitment;
 pub use overlay::node_overlay;
 pub use spend_policy::spend_policy;
 

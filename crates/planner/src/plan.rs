@@ -68,8 +68,7 @@ pub struct Launch {
     pub min_instance_types: Option<u32>,
     /// Positions of the pods in the snapshot.
     pub pods: Vec<usize>,
-    /// Price of the offering that the launch uses first: the cheapest one, per unit of performance. Nearly nothing where a commitment
-    /// pays.
+    /// Price of the offering that the launch uses first: the cheapest one, per unit of performance.
     pub price: MicroDollars,
     /// Name of the commitment that pays for the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,6 +78,14 @@ pub struct Launch {
     /// True if `minValues` was lowered to the available values (`MinValuesPolicy::BestEffort`).
     #[serde(default)]
     pub min_values_relaxed: bool,
+}
+
+impl Launch {
+    /// Returns what the launch adds to the bill: its price, or nothing where a commitment pays.
+    #[must_use]
+    pub fn unpaid_price(&self) -> MicroDollars {
+        if self.commitment.is_some() { MicroDollars(0) } else { self.price }
+    }
 }
 
 /// Purpose of a launch.

@@ -81,12 +81,14 @@ impl SnapshotCache {
         pauses::pause_launches(&input.delays, &mut shapes, &mut pods);
         let mut pools = pools::translate(input, &catalogues, &self.kept, &mut problems);
         let spending = pools::spend::evaluate(input, &mut pools, &self.kept, &mut problems);
-        let snapshot = Snapshot {
+        let commitments = pools::commitments::evaluate(input, &mut problems);
+        let mut snapshot = Snapshot {
             now: millis(input.now),
             seed: input.seed,
             policy: policy(input),
             pools,
             spend_limits: spending.limits,
+            commitments: commitments.usable.clone(),
             catalogues: catalogues.list(),
             nodes: self.kept.iter().map(|kept| Arc::clone(&kept.node)).collect(),
             shapes,
@@ -96,6 +98,8 @@ impl SnapshotCache {
             resting: self.records.resting(),
             namespaces: input.namespaces.iter().map(|it| (it.name().to_owned(), it.labels())).collect(),
         };
+        snapshot.pay_for_nodes();
+        let commitments = commitments.states(&snapshot);
         let Evaluation { verdicts, overlaid, .. } = self.overlays.evaluation.clone();
         let never_evicted = self.kept.iter().flat_map(CachedNode::never_evicted).collect();
         let spending = spending.states;
@@ -109,6 +113,7 @@ impl SnapshotCache {
             buffers,
             requests,
             spending,
+            commitments,
         }
     }
 

@@ -10,7 +10,7 @@ use api::objects::{
     CSINode, DaemonSet, Deployment, LimitRange, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim,
     Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
 };
-use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy};
+use api::{CapacityBuffer, Commitment, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::{Catalogue, MicroDollars, MinValuesPolicy, Policy, PreferencePolicy, PreferencePremium};
@@ -62,6 +62,8 @@ pub struct Input<'a> {
     pub requests: Vec<&'a Arc<ProvisioningRequest>>,
     /// All SpendPolicies.
     pub spend_policies: Vec<&'a Arc<SpendPolicy>>,
+    /// All Commitments.
+    pub commitments: Vec<&'a Arc<Commitment>>,
     /// PodTemplates that buffers and requests reference.
     pub pod_templates: Vec<&'a Arc<PodTemplate>>,
     /// All LimitRanges.
@@ -165,6 +167,7 @@ impl Input<'_> {
             buffers: Vec::new(),
             requests: Vec::new(),
             spend_policies: Vec::new(),
+            commitments: Vec::new(),
             pod_templates: Vec::new(),
             limit_ranges: Vec::new(),
             runtime_classes: Vec::new(),

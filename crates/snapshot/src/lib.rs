@@ -32,6 +32,7 @@ pub use nodes::{instance_capacity, node_usage, sizing, unhealthy};
 pub use overlays::{Overlaid, OverlayError, OverlayVerdict};
 pub use pods::admission::{Admission, AdmissionError, Bound, BoundViolation, MissingClass, Violated};
 pub use pods::ignored::{Ignored, IgnoredReason, VolumeError};
+pub use pools::commitments::{CommitmentState, CommitmentUse, UnusableCommitment};
 pub use pools::spend::SpendState;
 pub use pools::{launchable_types, packing_rules};
 pub use problem::{
@@ -61,6 +62,8 @@ pub struct SnapshotResult {
     pub requests: Vec<RequestState>,
     /// State of each SpendPolicy.
     pub spending: Vec<SpendState>,
+    /// State of each Commitment, by name.
+    pub commitments: Vec<CommitmentState>,
 }
 
 /// A pod that can never be evicted.

@@ -1,6 +1,7 @@
 //! NodePools that can be used now, with the resources that their nodes take from the limits.
 
 mod budgets;
+pub(crate) mod commitments;
 mod replacements;
 pub(crate) mod spend;
 

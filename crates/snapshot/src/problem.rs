@@ -175,6 +175,20 @@ pub enum Problem {
         /// Problem of the policy.
         fault: api::spendpolicy::SpendFault,
     },
+    /// A Commitment is invalid and pays for nothing.
+    #[error("Commitment {commitment}: pays for nothing until it is corrected: {fault}")]
+    Commitment {
+        /// Name of the Commitment.
+        commitment: String,
+        /// Problem of the Commitment.
+        fault: api::commitment::CommitmentFault,
+    },
+    /// No node can use a Commitment.
+    #[error("Commitment {commitment}: no EC2NodeClass has an on-demand instance type for which it pays")]
+    CommitmentWithoutTypes {
+        /// Name of the Commitment.
+        commitment: String,
+    },
     /// A premium for preferences is invalid, and that of the settings applies.
     #[error("NodePool {pool}: annotation kerf.sh/preference-premium is ignored: {error}")]
     PreferencePremium {
@@ -348,6 +362,9 @@ impl Problem {
             Self::Daemon { name, .. } => ("DaemonSet", name),
             Self::Claim { claim, .. } => ("NodeClaim", claim),
             Self::SpendPolicy { policy, .. } => ("SpendPolicy", policy),
+            Self::Commitment { commitment, .. } | Self::CommitmentWithoutTypes { commitment } => {
+                ("Commitment", commitment)
+            }
             Self::SelectsNothing { budget, .. } => (BUDGET, budget),
             Self::NodeDoNotDisrupt { node, .. } | Self::Unclaimed { node, .. } | Self::UndeclaredTaint { node, .. } => {
                 ("Node", node)
@@ -377,7 +394,7 @@ impl Problem {
             Self::NeverEvicted { .. } => reason::NEVER_EVICTED,
             Self::Unclaimed { .. } => reason::NODE_CLAIM_MISSING,
             Self::Usage { .. } => reason::USAGE_IGNORED,
-            Self::Ineffective { .. } => reason::NO_EFFECT,
+            Self::Ineffective { .. } | Self::CommitmentWithoutTypes { .. } => reason::NO_EFFECT,
             Self::UndeclaredTaint { .. } => reason::UNDECLARED_TAINT,
             Self::SurgeNotPermitted { .. } => reason::PERMISSION_MISSING,
             Self::DoNotDisrupt { .. } | Self::NodeDoNotDisrupt { .. } => reason::INVALID_DO_NOT_DISRUPT_ANNOTATION,
@@ -394,6 +411,7 @@ impl Problem {
             | Self::BoundPod { .. }
             | Self::Daemon { .. }
             | Self::Claim { .. }
+            | Self::Commitment { .. }
             | Self::SpendPolicy { .. } => reason::INVALID_FIELD,
         }
     }

@@ -7,6 +7,8 @@ mod admission;
 mod buffers;
 #[path = "translation/cache.rs"]
 mod cache;
+#[path = "translation/commitments.rs"]
+mod commitments;
 #[path = "translation/daemons.rs"]
 mod daemons;
 #[path = "translation/delays.rs"]

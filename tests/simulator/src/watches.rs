@@ -10,7 +10,9 @@ use api::objects::{
     Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
     VolumeAttachment,
 };
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy};
+use api::{
+    CapacityBuffer, Commitment, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy,
+};
 use controller::reconcile::work::Triggers;
 use controller::state::cluster::Cluster;
 use controller::state::index::{Index, Indexed, key_of};
@@ -173,6 +175,7 @@ pub(crate) fn complete(index: &mut Index) -> Triggers {
     index.do_without::<NodeReport>();
     index.do_without::<NodeOverlay>();
     index.do_without::<SpendPolicy>();
+    index.do_without::<Commitment>();
     index.do_without::<ProvisioningRequest>();
     index.do_without::<CapacityBuffer>();
     index.do_without::<PodTemplate>();

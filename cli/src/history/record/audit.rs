@@ -129,6 +129,7 @@ fn kind_of(resource: &str) -> &'static str {
         "capacitybuffers" => "CapacityBuffer",
         "provisioningrequests" => "ProvisioningRequest",
         "spendpolicies" => "SpendPolicy",
+        "commitments" => "Commitment",
         "deployments" => "Deployment",
         "replicasets" => "ReplicaSet",
         "statefulsets" => "StatefulSet",

@@ -6,7 +6,8 @@ use api::objects::{
     PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
 };
 use api::{
-    CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy, annotation,
+    CapacityBuffer, Commitment, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy,
+    annotation,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -40,6 +41,7 @@ pub(in crate::history) fn slim(object: &Value) -> Result<Option<Value>, serde_js
         "NodeClaim" => typed::<NodeClaim>(object),
         "CapacityBuffer" => typed::<CapacityBuffer>(object),
         "ProvisioningRequest" => typed::<ProvisioningRequest>(object),
+        "Commitment" => typed::<Commitment>(object).map(without_status),
         "SpendPolicy" => typed::<SpendPolicy>(object).map(without_status),
         "Node" => typed::<Node>(object),
         "Pod" => typed::<Pod>(object),

@@ -150,8 +150,9 @@ fn saving(answer: &PlanAnswer, it: &InterruptedNode<'_>) -> Option<i64> {
         let pool = answer.built.snapshot.pools.iter().find(|one| Some(&one.name) == pool);
         pool.map_or(0, |pool| pool.node_fee.0)
     };
-    let before = it.nodes.iter().map(|node| node.price.map(|MicroDollars(price)| price + fee(node.pool.as_ref())));
+    let before =
+        it.nodes.iter().map(|node| node.unpaid_price().map(|MicroDollars(price)| price + fee(node.pool.as_ref())));
     let launches = it.launches.iter().filter_map(|launch| answer.plan.launches.get(*launch));
-    let after: i64 = launches.map(|launch| launch.price.0 + fee(Some(&launch.pool))).sum();
+    let after: i64 = launches.map(|launch| launch.unpaid_price().0 + fee(Some(&launch.pool))).sum();
     Some(before.sum::<Option<i64>>()? - after)
 }

@@ -8,7 +8,7 @@ use daemon::metrics;
 
 use super::buckets::{DURATIONS, STEPS};
 use super::labels::{
-    ByCapacityTypeZone, ByInstanceType, ByInstanceTypeCapacityTypeZone, ByLabelValue, ByNameNamespace,
+    ByCapacityTypeZone, ByCommitment, ByInstanceType, ByInstanceTypeCapacityTypeZone, ByLabelValue, ByNameNamespace,
     ByNamespaceWorkload, ByNodePool, ByNodePoolInstanceTypeCapacityType, ByNodePoolPhaseScheduledReady,
     ByNodePoolResourceType, ByResourceType, ByResourceTypeNodePool, BySpendPolicy, BySpendPolicyLimit,
 };
@@ -66,6 +66,14 @@ metrics! {
     COST_ERRORS: Counter<ByNodePool> = (
         "karpenter_nodepools_cost_tracker_errors_total",
         "Nodes whose price was unknown, by pool; each counts once until its price is known"
+    );
+    COMMITMENT_USED: Gauge<ByCommitment> = (
+        "kerf_commitment_used_ratio",
+        "Part of a Commitment that nodes use, from 0 to 1, as the last plan found"
+    );
+    COMMITMENT_COVERED: Gauge<ByCommitment> = (
+        "kerf_commitment_covered_cost_dollars_per_hour",
+        "What the nodes that use a Commitment would cost without it"
     );
     SPEND_COST: Gauge<BySpendPolicy> = (
         "kerf_spendpolicy_cost_dollars_per_hour",

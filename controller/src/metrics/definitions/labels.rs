@@ -47,6 +47,7 @@ labels! {
     ByReasonNodePoolCapacityType { reason, nodepool, capacity_type }
     ByReasonNodePoolMinValuesRelaxed { reason, nodepool, min_values_relaxed }
     ByReasonOutcome { reason, outcome }
+    ByCommitment { commitment }
     ByResourceType { resource_type }
     ByResourceTypeNodePool { resource_type, nodepool }
     BySpendPolicy { spendpolicy }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use api::capacitybuffer::{CapacityBufferStatus, LocalObjectRef};
-use api::status::{DesiredCondition, set_plain};
 use api::{CapacityBuffer, condition, reason};
 use jiff::Timestamp;
 
+use super::FoundCondition;
 use crate::state::plans::results::{BufferResult, BufferResultAtGeneration};
 use crate::write::patches;
 use crate::write::writer::{Operation, Target};
@@ -34,10 +34,8 @@ pub fn decide(view: &BufferView) -> Vec<Operation> {
     }
     let mut status = view.buffer.status.clone().unwrap_or_default();
     tell_size(&mut status, &finding.verdict, &view.buffer);
-    for (type_, truth, reason, message) in [resolution(&finding.verdict), provisioning(&finding.verdict)] {
-        let wanted = DesiredCondition { type_, status: truth, reason, message: &message };
-        set_plain(&mut status.conditions, wanted, generation, view.now);
-    }
+    let found = [resolution(&finding.verdict), provisioning(&finding.verdict)];
+    FoundCondition::set_all(&found, &mut status.conditions, generation, view.now);
     let target = Target::Buffer {
         namespace: meta.namespace.clone().unwrap_or_default(),
         name: meta.name.clone().unwrap_or_default(),
@@ -56,20 +54,18 @@ fn tell_size(status: &mut CapacityBufferStatus, verdict: &BufferResult, buffer: 
     status.provisioning_strategy = Some(buffer.spec.provisioning_strategy.clone());
 }
 
-/// Type, status, reason and message of a condition.
-type ConditionParts = (&'static str, &'static str, &'static str, String);
-
-fn resolution(verdict: &BufferResult) -> ConditionParts {
+fn resolution(verdict: &BufferResult) -> FoundCondition {
     match &verdict.state.resolved {
-        Ok(_) => (condition::READY_FOR_PROVISIONING, condition::TRUE, reason::RESOLVED, String::new()),
-        Err(trouble) => (condition::READY_FOR_PROVISIONING, condition::FALSE, trouble.reason(), trouble.to_string()),
+        Ok(_) => FoundCondition::new(condition::READY_FOR_PROVISIONING, true, reason::RESOLVED, ""),
+        Err(trouble) => {
+            FoundCondition::new(condition::READY_FOR_PROVISIONING, false, trouble.reason(), trouble.to_string())
+        }
     }
 }
 
-fn provisioning(verdict: &BufferResult) -> ConditionParts {
+fn provisioning(verdict: &BufferResult) -> FoundCondition {
     let found = verdict.provisioning;
-    let status = if found.is_true() { condition::TRUE } else { condition::FALSE };
-    (condition::PROVISIONING, status, found.reason(), found.to_string())
+    FoundCondition::new(condition::PROVISIONING, found.is_true(), found.reason(), found.to_string())
 }
 
 #[cfg(test)]

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::provisioningrequest::{RequestClass, RequestPhase};
-use api::status::{DesiredCondition, set_plain};
 use api::{ProvisioningRequest, condition, reason};
 use jiff::Timestamp;
 use snapshot::RequestCapacity;
 
-use super::Decision;
+use super::{Decision, FoundCondition};
 use crate::reconcile::queue::QueueAction;
 use crate::state::plans::results::{RequestResult, RequestResultAtGeneration};
 use crate::write::patches;
@@ -50,31 +49,13 @@ fn steps(view: &RequestView, found: &[FoundCondition]) -> Vec<Operation> {
     let meta = &view.request.metadata;
     let generation = meta.generation.unwrap_or_default();
     let mut status = view.request.status.clone().unwrap_or_default();
-    let mut changed = false;
-    for FoundCondition { type_, is_true, reason, message } in found {
-        let status_text = if *is_true { condition::TRUE } else { condition::FALSE };
-        let wanted = DesiredCondition { type_, status: status_text, reason, message };
-        changed |= set_plain(&mut status.conditions, wanted, generation, view.now);
-    }
+    let changed = FoundCondition::set_all(found, &mut status.conditions, generation, view.now);
     let target = Target::Request {
         namespace: meta.namespace.clone().unwrap_or_default(),
         name: meta.name.clone().unwrap_or_default(),
     };
     let patch = || patches::status(meta, &view.request.status, &Some(status));
     changed.then(|| Operation::PatchStatus(target, patch())).into_iter().collect()
-}
-
-struct FoundCondition {
-    type_: &'static str,
-    is_true: bool,
-    reason: &'static str,
-    message: String,
-}
-
-impl FoundCondition {
-    fn new(type_: &'static str, is_true: bool, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { type_, is_true, reason, message: message.into() }
-    }
 }
 
 /// Returns the conditions of a request whose capacity does not exist yet.

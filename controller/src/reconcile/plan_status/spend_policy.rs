@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use api::price::dollars;
 use api::spendpolicy::{MonthCost, SpendLimits, SpendPolicyStatus, SpendRules, Spending};
-use api::status::{DesiredCondition, set_plain};
 use api::{SpendPolicy, condition, reason};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use snapshot::SpendState;
 
+use super::FoundCondition;
 use crate::state::plans::results::SpendStateAtGeneration;
 use crate::write::patches;
 use crate::write::writer::{Operation, Target};
@@ -71,24 +71,13 @@ fn next_status(before: &SpendPolicyStatus, view: &SpendPolicyView, state: &Spend
     let generation = view.policy.metadata.generation.unwrap_or_default();
     let conditions =
         [readiness(state), limit_condition(limits, state.cost.0), budget_condition(rules.as_ref().ok(), &spending)];
-    for ConditionParts { type_, reason, message, is_true } in conditions {
-        let status_text = if is_true { condition::TRUE } else { condition::FALSE };
-        let wanted = DesiredCondition { type_, status: status_text, reason, message: &message };
-        set_plain(&mut status.conditions, wanted, generation, view.now);
-    }
+    FoundCondition::set_all(&conditions, &mut status.conditions, generation, view.now);
     status
 }
 
-struct ConditionParts {
-    type_: &'static str,
-    is_true: bool,
-    reason: &'static str,
-    message: String,
-}
-
-fn readiness(state: &SpendState) -> ConditionParts {
+fn readiness(state: &SpendState) -> FoundCondition {
     let faults = state.limits.as_ref().err().map(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>());
-    ConditionParts {
+    FoundCondition {
         type_: condition::READY,
         is_true: faults.is_none(),
         reason: if faults.is_none() { reason::VALID } else { reason::INVALID_FIELD },
@@ -97,7 +86,7 @@ fn readiness(state: &SpendState) -> ConditionParts {
 }
 
 /// Returns the condition of the limits per hour. Its message has no cost, which would change with each price.
-fn limit_condition(limits: SpendLimits, cost: i64) -> ConditionParts {
+fn limit_condition(limits: SpendLimits, cost: i64) -> FoundCondition {
     let above = |limit: Option<i64>| limit.filter(|limit| cost > *limit).map(dollars);
     let (reason, message) = match (above(limits.max), above(limits.soft)) {
         (Some(limit), _) => (
@@ -110,10 +99,10 @@ fn limit_condition(limits: SpendLimits, cost: i64) -> ConditionParts {
         ),
         (None, None) => (reason::COST_WITHIN, String::new()),
     };
-    ConditionParts { type_: condition::WITHIN_LIMITS, is_true: reason == reason::COST_WITHIN, reason, message }
+    FoundCondition { type_: condition::WITHIN_LIMITS, is_true: reason == reason::COST_WITHIN, reason, message }
 }
 
-fn budget_condition(rules: Option<&SpendRules>, spending: &Spending) -> ConditionParts {
+fn budget_condition(rules: Option<&SpendRules>, spending: &Spending) -> FoundCondition {
     let budget = rules.and_then(|rules| rules.budget);
     let reached = |amount: i64| budget.filter(|budget| amount >= *budget).map(dollars);
     let (reason, message) = match (reached(spending.count.spent), reached(spending.forecast)) {
@@ -127,7 +116,7 @@ fn budget_condition(rules: Option<&SpendRules>, spending: &Spending) -> Conditio
         ),
         (None, None) => (reason::COST_WITHIN, String::new()),
     };
-    ConditionParts { type_: condition::WITHIN_BUDGET, is_true: reason == reason::COST_WITHIN, reason, message }
+    FoundCondition { type_: condition::WITHIN_BUDGET, is_true: reason == reason::COST_WITHIN, reason, message }
 }
 
 #[cfg(test)]

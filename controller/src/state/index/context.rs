@@ -6,7 +6,7 @@ use api::objects::{
     CSINode, Deployment, LimitRange, Namespace, NodeReport, PersistentVolume, PersistentVolumeClaim, PodTemplate,
     PodTemplateSpec, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
 };
-use api::{CapacityBuffer, NodeOverlay, ProvisioningRequest, SpendPolicy};
+use api::{CapacityBuffer, Commitment, NodeOverlay, ProvisioningRequest, SpendPolicy};
 use kube::Resource;
 use kube::api::ObjectMeta;
 
@@ -170,6 +170,19 @@ impl Indexed for SpendPolicy {
         let said = |policy: Option<&Self>| policy.map(|policy| (policy.spec.clone(), leaves(&policy.metadata)));
         let triggers = if said(before) == said(after) { Triggers::default() } else { plan_for_waiting(index) };
         Triggers { work: vec![WorkItem::SpendPolicy(name)], ..triggers }
+    }
+}
+
+impl Indexed for Commitment {
+    table!(commitments);
+
+    /// Triggers a plan for each change of the specification: consolidation may use what is paid. The status triggers none.
+    fn consequences(_: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
+        let name = after.or(before).map(key_of).unwrap_or_default();
+        let said = |commitment: Option<&Self>| commitment.map(|it| (it.spec.clone(), leaves(&it.metadata)));
+        let plan =
+            if said(before) == said(after) { Vec::new() } else { vec![PlanTrigger::New(format!("commitment/{name}"))] };
+        Triggers { work: vec![WorkItem::Commitment(name)], plan }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Results of the last plan for NodeOverlays, CapacityBuffers, ProvisioningRequests and SpendPolicies, until their status has them.
+//! Results of the last plan for NodeOverlays, CapacityBuffers, ProvisioningRequests, SpendPolicies and Commitments, until their status
+//! has them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,8 +7,8 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 use planner::Plan;
 use snapshot::{
-    BufferState, OverlayError, Provisioning, RequestCapacity, RequestState, SnapshotResult, SpendState, provisioning,
-    request_capacity,
+    BufferState, CommitmentState, OverlayError, Provisioning, RequestCapacity, RequestState, SnapshotResult,
+    SpendState, provisioning, request_capacity,
 };
 
 use crate::reconcile::work::WorkItem;
@@ -48,23 +49,34 @@ pub type BufferResultAtGeneration = AtGeneration<BufferResult>;
 pub type RequestResultAtGeneration = AtGeneration<RequestResult>;
 /// State of a SpendPolicy, with its generation.
 pub type SpendStateAtGeneration = AtGeneration<SpendState>;
+/// State of a Commitment, with its generation.
+pub type CommitmentStateAtGeneration = AtGeneration<CommitmentState>;
+
+/// Results for the objects of one kind, by their keys.
+type Results<T> = BTreeMap<String, AtGeneration<T>>;
 
 /// Results of one pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanResults {
-    overlays: BTreeMap<String, OverlayResultAtGeneration>,
-    buffers: BTreeMap<String, BufferResultAtGeneration>,
-    requests: BTreeMap<String, RequestResultAtGeneration>,
-    spend_policies: BTreeMap<String, SpendStateAtGeneration>,
+    overlays: Results<Option<OverlayError>>,
+    buffers: Results<BufferResult>,
+    requests: Results<RequestResult>,
+    spend_policies: Results<SpendState>,
+    commitments: Results<CommitmentState>,
 }
 
-/// Generations that a pass is about to evaluate, by the keys of the objects.
+/// Generations of the objects of one kind, by their keys.
+#[derive(Clone, Debug, Default)]
+struct GenerationsOfKind(BTreeMap<String, i64>);
+
+/// Generations that a pass is about to evaluate.
 #[derive(Clone, Debug, Default)]
 pub struct Generations {
-    overlays: BTreeMap<String, i64>,
-    buffers: BTreeMap<String, i64>,
-    requests: BTreeMap<String, i64>,
-    spend_policies: BTreeMap<String, i64>,
+    overlays: GenerationsOfKind,
+    buffers: GenerationsOfKind,
+    requests: GenerationsOfKind,
+    spend_policies: GenerationsOfKind,
+    commitments: GenerationsOfKind,
 }
 
 impl Generations {
@@ -72,48 +84,64 @@ impl Generations {
     #[must_use]
     pub fn from_index(index: &Index) -> Self {
         Self {
-            overlays: generations(&index.overlays),
-            buffers: generations(&index.buffers),
-            requests: generations(&index.requests),
-            spend_policies: generations(&index.spend_policies),
+            overlays: GenerationsOfKind::new(&index.overlays),
+            buffers: GenerationsOfKind::new(&index.buffers),
+            requests: GenerationsOfKind::new(&index.requests),
+            spend_policies: GenerationsOfKind::new(&index.spend_policies),
+            commitments: GenerationsOfKind::new(&index.commitments),
         }
     }
 }
 
-fn generations<K: Indexed>(table: &Table<K>) -> BTreeMap<String, i64> {
-    let generation = |object: &Arc<K>| object.meta().generation.unwrap_or_default();
-    table.keys().zip(table.values()).map(|(key, object)| (key.clone(), generation(object))).collect()
+impl GenerationsOfKind {
+    fn new<K: Indexed>(table: &Table<K>) -> Self {
+        let generation = |object: &Arc<K>| object.meta().generation.unwrap_or_default();
+        Self(table.keys().zip(table.values()).map(|(key, object)| (key.clone(), generation(object))).collect())
+    }
+
+    /// Returns the results for objects that still exist, by their keys.
+    fn results<T>(&self, found: impl Iterator<Item = (String, T)>) -> Results<T> {
+        let result = |(key, verdict): (String, T)| {
+            let generation = *self.0.get(&key)?;
+            Some((key, AtGeneration { generation, verdict }))
+        };
+        found.filter_map(result).collect()
+    }
 }
 
 impl PlanResults {
     /// Returns the results of a plan of this snapshot.
     #[must_use]
     pub fn new(generations: &Generations, built: &SnapshotResult, plan: &Plan) -> Self {
-        let overlay = |found: &snapshot::OverlayVerdict| {
-            let generation = *generations.overlays.get(&found.overlay)?;
-            Some((found.overlay.clone(), AtGeneration { generation, verdict: found.error.clone() }))
-        };
-        let buffer = |(state, (_, provisioning)): (&BufferState, (String, Provisioning))| {
-            let generation = *generations.buffers.get(&state.buffer)?;
-            let verdict = BufferResult { state: state.clone(), provisioning };
-            Some((state.buffer.clone(), AtGeneration { generation, verdict }))
-        };
-        let request = |(state, capacity): (&RequestState, RequestCapacity)| {
-            let generation = *generations.requests.get(&state.request)?;
-            let verdict = RequestResult { state: state.clone(), capacity };
-            Some((state.request.clone(), AtGeneration { generation, verdict }))
-        };
-        let spend_policy = |state: &SpendState| {
-            let generation = *generations.spend_policies.get(&state.policy)?;
-            Some((state.policy.clone(), AtGeneration { generation, verdict: state.clone() }))
-        };
+        let overlays = built.overlays.iter().map(|found| (found.overlay.clone(), found.error.clone()));
+        let buffers = built.buffers.iter().zip(provisioning(built, plan)).map(|(state, (_, provisioning))| {
+            (state.buffer.clone(), BufferResult { state: state.clone(), provisioning })
+        });
+        let requests = built
+            .requests
+            .iter()
+            .zip(request_capacity(built, plan))
+            .map(|(state, capacity)| (state.request.clone(), RequestResult { state: state.clone(), capacity }));
+        let policies = built.spending.iter().map(|state| (state.policy.clone(), state.clone()));
+        let commitments = built.commitments.iter().map(|state| (state.commitment.clone(), state.clone()));
         Self {
-            spend_policies: built.spending.iter().filter_map(spend_policy).collect(),
-            overlays: built.overlays.iter().filter_map(overlay).collect(),
-            buffers: built.buffers.iter().zip(provisioning(built, plan)).filter_map(buffer).collect(),
-            requests: built.requests.iter().zip(request_capacity(built, plan)).filter_map(request).collect(),
+            overlays: generations.overlays.results(overlays),
+            buffers: generations.buffers.results(buffers),
+            requests: generations.requests.results(requests),
+            spend_policies: generations.spend_policies.results(policies),
+            commitments: generations.commitments.results(commitments),
         }
     }
+}
+
+/// Returns the work items of objects whose result changed.
+fn changed<'r, T: PartialEq>(
+    held: &'r Results<T>,
+    found: &'r Results<T>,
+    item: fn(String) -> WorkItem,
+) -> impl Iterator<Item = WorkItem> + 'r {
+    let is_new = |(key, result): &(&String, &AtGeneration<T>)| held.get(*key) != Some(*result);
+    found.iter().filter(is_new).map(move |(key, _)| item(key.clone()))
 }
 
 /// Results of the last pass.
@@ -124,15 +152,12 @@ impl PlanResultStore {
     /// Replaces the results, and returns the work items of objects whose result changed.
     pub fn replace(&self, found: PlanResults) -> Vec<WorkItem> {
         let mut held = self.held();
-        let overlays = found.overlays.iter().filter(|(key, it)| held.overlays.get(*key) != Some(*it));
-        let buffers = found.buffers.iter().filter(|(key, it)| held.buffers.get(*key) != Some(*it));
-        let policies = found.spend_policies.iter().filter(|(key, it)| held.spend_policies.get(*key) != Some(*it));
-        let policies = policies.map(|(key, _)| WorkItem::SpendPolicy(key.clone()));
-        let requests = found.requests.iter().filter(|(key, it)| held.requests.get(*key) != Some(*it));
-        let requests = requests.map(|(key, _)| WorkItem::Request(key.clone()));
-        let work = overlays.map(|(key, _)| WorkItem::Overlay(key.clone()));
-        let work = work.chain(buffers.map(|(key, _)| WorkItem::Buffer(key.clone())));
-        let work = work.chain(requests).chain(policies).collect();
+        let work = changed(&held.overlays, &found.overlays, WorkItem::Overlay)
+            .chain(changed(&held.buffers, &found.buffers, WorkItem::Buffer))
+            .chain(changed(&held.requests, &found.requests, WorkItem::Request))
+            .chain(changed(&held.spend_policies, &found.spend_policies, WorkItem::SpendPolicy))
+            .chain(changed(&held.commitments, &found.commitments, WorkItem::Commitment))
+            .collect();
         *held = found;
         work
     }
@@ -159,6 +184,12 @@ impl PlanResultStore {
     #[must_use]
     pub fn spend_policy(&self, name: &str) -> Option<SpendStateAtGeneration> {
         self.held().spend_policies.get(name).cloned()
+    }
+
+    /// Returns the state of a Commitment.
+    #[must_use]
+    pub fn commitment(&self, name: &str) -> Option<CommitmentStateAtGeneration> {
+        self.held().commitments.get(name).cloned()
     }
 
     fn held(&self) -> MutexGuard<'_, PlanResults> {

@@ -33,6 +33,8 @@ pub enum Target {
     },
     /// A SpendPolicy by name.
     SpendPolicy(String),
+    /// A Commitment by name.
+    Commitment(String),
     /// A NodeUsage by name.
     Usage(String),
 }
@@ -48,6 +50,7 @@ impl Target {
             Self::Buffer { namespace, name } => span::object("CapacityBuffer", &format!("{namespace}/{name}")),
             Self::Request { namespace, name } => span::object("ProvisioningRequest", &format!("{namespace}/{name}")),
             Self::SpendPolicy(name) => span::object("SpendPolicy", name),
+            Self::Commitment(name) => span::object("Commitment", name),
             Self::Usage(name) => span::object("NodeUsage", name),
         }
     }

@@ -113,7 +113,7 @@ pub const RUNTIME_VALIDATION: &str = "RuntimeValidation";
 /// NodeOverlay: another one of the same weight sets a different value for the same instance types.
 pub const CONFLICT: &str = "Conflict";
 
-/// SpendPolicy: all fields are valid.
+/// SpendPolicy, Commitment: all fields are valid.
 pub const VALID: &str = "Valid";
 /// SpendPolicy: the cost is within limits and budget.
 pub const COST_WITHIN: &str = "CostWithin";
@@ -125,6 +125,11 @@ pub const ABOVE_LIMIT: &str = "AboveLimit";
 pub const FORECAST_ABOVE_BUDGET: &str = "ForecastAboveBudget";
 /// SpendPolicy: the budget of the month is spent.
 pub const BUDGET_SPENT: &str = "BudgetSpent";
+
+/// Commitment: it pays later.
+pub const NOT_STARTED: &str = "NotStarted";
+/// Commitment: it no longer pays.
+pub const ENDED: &str = "Ended";
 
 /// CapacityBuffer: template and number of pods are known.
 pub const RESOLVED: &str = "Resolved";

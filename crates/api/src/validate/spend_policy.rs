@@ -1,7 +1,7 @@
 //! Runtime validation of SpendPolicies.
 
 use super::Fault;
-use crate::resources::spendpolicy::SpendPolicySpec;
+use crate::resources::cost::spendpolicy::SpendPolicySpec;
 
 /// Returns all problems of a SpendPolicy; empty if it is valid.
 #[must_use]

@@ -236,7 +236,8 @@ impl<'a> CommandContext<'a> {
         findings.expect(launches.len() == it.replacements.len(), &subject, || {
             "has replacements that are not launched".to_owned()
         });
-        let after: i64 = launches.iter().map(|(_, launch)| launch.price.0 + fee(Some(&launch.pool))).sum();
+        let price = |launch: &Launch| if launch.commitment.is_some() { 0 } else { launch.price.0 };
+        let after: i64 = launches.iter().map(|(_, launch)| price(launch) + fee(Some(&launch.pool))).sum();
         let saving = before.map(|before| before - after);
         findings.expect(saving == it.saving.map(|it| it.0), &subject, || {
             format!("saves {saving:?}, and says {:?}", it.saving.map(|it| it.0))
@@ -251,11 +252,11 @@ impl<'a> CommandContext<'a> {
         }
     }
 
-    /// Returns the maximum price of a launch, over all offerings that its requirements allow, available now or later; where a commitment
-    /// pays, the stated one.
+    /// Returns the maximum price of a launch, over all offerings that its requirements allow, available now or later; 0 where a
+    /// commitment pays.
     fn highest_price(&self, position: usize, launch: &Launch) -> Option<i64> {
         if launch.commitment.is_some() {
-            return Some(launch.price.0);
+            return Some(0);
         }
         let in_flight_node = self.in_flight_nodes.get(position)?;
         let listed = in_flight_node.positions(&launch.instance_types);

@@ -56,9 +56,9 @@ impl<'a> SavingsRules<'a> {
         pool.is_some_and(|weights| weights.pool.disruption.utilization != Utilization::Ignore)
     }
 
-    /// Returns the price of launches with their NodePools' fees.
+    /// Returns what launches add to the bill, with their NodePools' fees.
     pub(super) fn price_of_launches(&self, launches: &[Launch]) -> i64 {
-        launches.iter().map(|launch| launch.price.0 + self.fee(&launch.pool)).sum()
+        launches.iter().map(|launch| launch.unpaid_price().0 + self.fee(&launch.pool)).sum()
     }
 
     fn fee(&self, pool: &str) -> i64 {
@@ -82,7 +82,7 @@ impl<'a> SavingsRules<'a> {
 
     /// Returns the cost of a new node before it is usable, per hour of the payback period.
     fn warm_up(&self, launch: &Launch, tenure: i64) -> i64 {
-        let price = i128::from(launch.price.0 + self.fee(&launch.pool));
+        let price = i128::from(launch.unpaid_price().0 + self.fee(&launch.pool));
         let millis = self.pools.get(launch.pool.as_str()).map_or(0, |weights| weights.pool.disruption.worth.warm_up);
         i64::try_from(price * i128::from(millis) / i128::from(tenure)).unwrap_or(i64::MAX)
     }

@@ -7,7 +7,9 @@ use api::objects::{
     PersistentVolumeClaim, Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet,
     StorageClass,
 };
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy};
+use api::{
+    CapacityBuffer, Commitment, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy,
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -68,6 +70,7 @@ lists! {
     overlays: NodeOverlay, "NodeOverlay";
     claims: NodeClaim, "NodeClaim";
     spend_policies: SpendPolicy, "SpendPolicy";
+    commitments: Commitment, "Commitment";
     buffers: CapacityBuffer, "CapacityBuffer";
     requests: ProvisioningRequest, "ProvisioningRequest";
     nodes: Node, "Node";
@@ -111,6 +114,7 @@ impl Objects {
             buffers: self.buffers.iter().collect(),
             requests: self.requests.iter().collect(),
             spend_policies: self.spend_policies.iter().collect(),
+            commitments: self.commitments.iter().collect(),
             pod_templates: self.pod_templates.iter().collect(),
             deployments: self.deployments.iter().collect(),
             replica_sets: self.replica_sets.iter().collect(),

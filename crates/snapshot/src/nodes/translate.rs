@@ -90,6 +90,7 @@ pub(super) fn node(
         leaving: machine.leaving(),
         unschedulable: machine.node.is_some_and(|node| node.spec.unschedulable),
         price: price(known, &labels),
+        paid: Vec::new(),
         instance_type: labels.get(label::INSTANCE_TYPE).cloned().or_else(|| likely.map(|kind| kind.name.clone())),
         labels,
         requirements,

@@ -6,7 +6,7 @@ use api::objects::{
     CSINode, DaemonSet, Deployment, LimitRange, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim,
     Pod, PodDisruptionBudget, PodTemplate, PriorityClass, RuntimeClass, StorageClass,
 };
-use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy};
+use api::{CapacityBuffer, Commitment, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy};
 use jiff::Timestamp;
 use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, Resources};
 use serde::de::DeserializeOwned;
@@ -35,6 +35,7 @@ pub struct Cluster {
     pub buffers: Vec<Value>,
     pub requests: Vec<Value>,
     pub spend_policies: Vec<Value>,
+    pub commitments: Vec<Value>,
     pub pod_templates: Vec<Value>,
     pub deployments: Vec<Value>,
     pub limit_ranges: Vec<Value>,
@@ -79,6 +80,7 @@ impl Cluster {
             buffers: read(&self.buffers),
             requests: read(&self.requests),
             spend_policies: read(&self.spend_policies),
+            commitments: read(&self.commitments),
             pod_templates: read(&self.pod_templates),
             deployments: read(&self.deployments),
             limit_ranges: read(&self.limit_ranges),
@@ -108,6 +110,7 @@ impl Cluster {
             buffers: objects.buffers.iter().collect(),
             requests: objects.requests.iter().collect(),
             spend_policies: objects.spend_policies.iter().collect(),
+            commitments: objects.commitments.iter().collect(),
             pod_templates: objects.pod_templates.iter().collect(),
             deployments: objects.deployments.iter().collect(),
             limit_ranges: objects.limit_ranges.iter().collect(),
@@ -141,6 +144,7 @@ pub struct Objects {
     pub buffers: Vec<Arc<CapacityBuffer>>,
     pub requests: Vec<Arc<ProvisioningRequest>>,
     pub spend_policies: Vec<Arc<SpendPolicy>>,
+    pub commitments: Vec<Arc<Commitment>>,
     pub pod_templates: Vec<Arc<PodTemplate>>,
     pub deployments: Vec<Arc<Deployment>>,
     pub limit_ranges: Vec<Arc<LimitRange>>,

@@ -6,7 +6,8 @@ use api::objects::{
     VolumeAttachment,
 };
 use api::{
-    CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy, annotation,
+    CapacityBuffer, Commitment, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy,
+    annotation,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -90,7 +91,7 @@ impl Process {
 /// Returns an index of which every kind is complete, except for `NodePool` while `is_complete` is false.
 fn index(change: &Value, text: Option<&str>, is_complete: bool) -> Index {
     let mut index = Index::default();
-    let kinds: [fn(&mut Index); 22] = [
+    let kinds: [fn(&mut Index); 23] = [
         Index::do_without::<Pod>,
         Index::do_without::<Node>,
         Index::do_without::<NodeClaim>,
@@ -108,6 +109,7 @@ fn index(change: &Value, text: Option<&str>, is_complete: bool) -> Index {
         Index::do_without::<PriorityClass>,
         Index::do_without::<NodeOverlay>,
         Index::do_without::<SpendPolicy>,
+        Index::do_without::<Commitment>,
         Index::do_without::<CapacityBuffer>,
         Index::do_without::<ProvisioningRequest>,
         Index::do_without::<PodTemplate>,

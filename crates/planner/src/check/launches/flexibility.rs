@@ -40,18 +40,16 @@ impl<'a> Offered<'a> {
     fn prices(&self, findings: &mut Findings) {
         let CheckedLaunch { snapshot, launch, .. } = self.launch;
         let commitment = launch.commitment.as_ref().and_then(|name| snapshot.commitment(name));
-        let cheapest = |kind: &InstanceType, offerings: &[&Offering]| {
-            let paid = commitment.and_then(|it| Some(Commitment::price_of_launch(it.use_of(&kind.name)?)));
-            offerings.iter().map(|it| (paid.unwrap_or(it.price), it.capacity_type)).min()
-        };
+        let cheapest = |offerings: &[&Offering]| offerings.iter().map(|it| (it.price, it.capacity_type)).min();
         let row = |(kind, offerings): &(&'a InstanceType, Vec<&Offering>)| {
-            let cost = cheapest(kind, offerings).map(|(price, of)| (effective(price, kind.performance), of));
-            (cost, kind.name.as_str())
+            let paid = commitment.and_then(|it| Some(Commitment::price_of_launch(it.use_of(&kind.name)?)));
+            let compared = |(price, of)| (effective(paid.unwrap_or(price), kind.performance), of);
+            (cheapest(offerings).map(compared), kind.name.as_str())
         };
         let rows: Vec<_> = self.listed.iter().map(row).collect();
         let subject = &self.launch.subject;
         findings.expect(rows.is_sorted(), subject, || format!("types are not cheapest first: {rows:?}"));
-        let real = self.listed.first().and_then(|(kind, offerings)| cheapest(kind, offerings)).map(|(price, _)| price);
+        let real = self.listed.first().and_then(|(_, offerings)| cheapest(offerings)).map(|(price, _)| price);
         let stated = launch.price;
         findings.expect(real == Some(stated), subject, || format!("says {stated:?}, the cheapest is {real:?}"));
     }

@@ -353,7 +353,7 @@ impl<'a> NodeTemplates<'a> {
         (from..own.entries.len()).filter(move |position| candidates[own.entries[*position].candidate].holds(load))
     }
 
-    /// Returns the lowest price of an entry that holds these amounts, also of a bare-metal or accelerated one that is listed only
+    /// Returns the lowest price, as far as no commitment pays, of an entry that holds these amounts, also of a bare-metal or accelerated one that is listed only
     /// with further pods.
     pub(in crate::provision) fn lowest_price(&mut self, template: TemplateId, amounts: &Amounts) -> Option<i64> {
         let first = self.first_fit(template, amounts)?;
@@ -361,6 +361,9 @@ impl<'a> NodeTemplates<'a> {
         let candidates = &self.pool_templates[own.pool_template].candidates;
         let rest = &own.entries[own.end_of_class(first)..];
         let further = rest.iter().find(|entry| fits(amounts, &candidates[entry.candidate].free));
+        if self.pool_templates[own.pool_template].commitment.is_some() {
+            return Some(0);
+        }
         further.into_iter().chain([&own.entries[first]]).map(|entry| entry.price).min()
     }
 

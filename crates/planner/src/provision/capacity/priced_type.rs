@@ -12,9 +12,10 @@ use super::pool_template::{CandidateType, PoolTemplate};
 pub(in crate::provision) struct PricedType {
     /// Its position among the template's candidates.
     pub(in crate::provision) candidate: usize,
-    /// Cost of the cheapest offering for comparisons: price per unit of performance, plus the NodePool's fee.
+    /// Cost of the cheapest offering for comparisons: price per unit of performance, plus the NodePool's fee. Where a commitment pays, the
+    /// price is nearly nothing.
     pub(in crate::provision) cost: i64,
-    /// Price of this offering, in micro-dollars per hour; nearly nothing where a commitment pays.
+    /// Price of this offering, in micro-dollars per hour.
     pub(in crate::provision) price: i64,
     pub(in crate::provision) cheapest: CapacityType,
     /// Capacity types in which a launch may request the type.
@@ -65,8 +66,8 @@ impl PoolTemplate<'_> {
         }
         let (price, cheapest) = best.filter(|_| own.lacking.is_none())?;
         let committed = self.pays_for.as_ref().and_then(|commitment| commitment.use_of(&own.offer.kind.name));
-        let price = committed.map_or(price, Commitment::price_of_launch);
-        let cost = own.offer.kind.cost(price) + self.pool.node_fee.0;
+        let compared = committed.map_or(price, Commitment::price_of_launch);
+        let cost = own.offer.kind.cost(compared) + self.pool.node_fee.0;
         let limited_cost = self.counts_cost.then(|| self.most_expensive(own, requirements, cheapest));
         if limited_cost.is_some() {
             sold_as = CapacityTypes::only(cheapest);

@@ -106,7 +106,7 @@ fn midnight(day: Date, zone: &TimeZone) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resources::spendpolicy::SpendPolicySpec;
+    use crate::resources::cost::spendpolicy::SpendPolicySpec;
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()

@@ -11,13 +11,11 @@ use serde::{Deserialize, Serialize};
 pub use month_cost::{MonthCost, Spending};
 pub use rules::{SpendFault, SpendLimits, SpendRules};
 
-use super::schema_rules::{DURATION, cel_rule};
-use super::status::Condition;
+use super::DOLLARS;
 use crate::objects::selector::LabelSelector;
+use crate::resources::schema_rules::{DURATION, cel_rule};
+use crate::resources::status::Condition;
 use crate::units::duration::DurationText;
-
-/// Pattern of an amount of dollars.
-const DOLLARS: &str = r"^\d+(\.\d+)?$";
 
 /// Limits of the cost of the selected NodePools' nodes together. The cost counts prices, volumes, public addresses and `kerf.sh/node-fee`.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
