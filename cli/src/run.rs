@@ -136,17 +136,20 @@ fn execute(verb: Verb) -> Result<u8, Failure> {
             print(&message)?;
             Ok(PLACED)
         }
-        Verb::Commitments(args) => {
-            let found = catalogue::commitments(&args.region)?;
-            print_notes(&found.notes);
-            print(&found.text)?;
-            Ok(PLACED)
-        }
+        Verb::Commitments(args) => print_commitments(&args.region),
         Verb::Completions(args) => {
             print(&completions(args.shell))?;
             Ok(PLACED)
         }
     }
+}
+
+/// Prints the commitments of the AWS account for a region.
+fn print_commitments(region: &str) -> Result<u8, Failure> {
+    let found = catalogue::commitments(region)?;
+    print_notes(&found.notes);
+    print(&found.text)?;
+    Ok(PLACED)
 }
 
 /// Converts objects, and prints them with notes about what changed.
