@@ -132,8 +132,7 @@ fn execute(verb: Verb) -> Result<u8, Failure> {
             Ok(if report.is_clear() { PLACED } else { UNPLACED })
         }
         Verb::Prices(args) => {
-            let message = prices::refresh(&args.endpoint, &args.region, args.out.as_deref())?;
-            print(&message)?;
+            print(&prices::refresh(&args.endpoint, &args.region, args.out.as_deref())?)?;
             Ok(PLACED)
         }
         Verb::Commitments(args) => print_commitments(&args.region),

@@ -237,7 +237,7 @@ fn pages_name_only_metrics_events_and_conditions_that_exist() {
 /// Returns the placement of an example's pods: `COUNT x OWNER on POOL, CAPACITY TYPE, ARCHITECTURES`.
 fn places(example: &str) -> Vec<String> {
     let manifests = cli::input::read(&[here("examples").join(example)], &mut std::io::empty()).unwrap();
-    let answer = cli::plan::answer(manifests, &Conditions::at("2026-11-21T12:00:00Z".parse().unwrap())).unwrap();
+    let answer = cli::plan::answer(manifests, &Conditions::at("2026-11-23T12:00:00Z".parse().unwrap())).unwrap();
     let waiting = cli::plan::report::PlanReport::new(&answer).unschedulable;
     assert!(waiting.is_empty(), "{example}: {waiting:?}");
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -280,6 +280,7 @@ hybrid: 6 x Deployment default/storefront on burst, spot, amd64
 hybrid: 3 x Deployment default/storefront on ip-10-0-1-11.ec2.internal
 hybrid: 3 x Deployment default/storefront on ip-10-0-2-12.ec2.internal
 kueue: 8 x capacity for ProvisioningRequest default/forecast on forecast, on-demand, amd64
+night: 6 x Deployment default/staging on staging, on-demand, amd64
 pod-group: 8 x Job default/training on training, on-demand, amd64
 spend-policy: 4 x Deployment default/portal on team-web, on-demand, amd64
 spend-policy: 10 x Deployment default/simulation on team-research, on-demand, amd64

@@ -341,7 +341,6 @@ impl Provisioner {
             runtime_classes: index.runtime_classes.values().collect(),
             priority_classes: index.priority_classes.values().collect(),
             catalogues: self.catalogues(index, now),
-            type_labels: BTreeSet::new(),
             nominations: nominations.in_order(),
             nominated_until: nominations.by_node(),
             impaired: self.notices.impaired(now),
@@ -351,7 +350,7 @@ impl Provisioner {
                 surge: index.permissions.surge,
                 ..self.rules.planning
             },
-            now,
+            ..Input::at(now)
         })
     }
 

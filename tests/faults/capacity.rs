@@ -191,11 +191,11 @@ fn node_overlay_price_changes_the_launched_type() {
 fn zonal_shift_keeps_launches_out_of_its_zone() {
     run(async |fixture| {
         let zone = json!({label::ZONE: "us-west-2a"});
+        // A node from before the shift would take the pod. It goes now, because the controller leaves instances in a shifted zone alone.
+        fixture.remove_nodes().await?;
         let shift = ZonalShift { zone_id: "usw2-az1".to_owned(), expires: None, applied: true };
         fixture.environment.ec2.set_zonal_shifts(CLUSTER, Some(vec![shift]));
         fixture.wait_for_event("default", reason::ZONAL_SHIFT_ACTIVE, "excludes zone us-west-2a (usw2-az1)").await?;
-        // A node from before the shift would take the pod.
-        fixture.remove_nodes().await?;
         fixture.pod("pinned", "1", zone).await?;
         let pod = eventually("the pinned pod", LIMIT, async || {
             let pods = fixture.pods().list(&ListParams::default().labels("app=pinned")).await?.items;
@@ -377,6 +377,47 @@ fn commitment_is_used_first_and_consolidated_after_its_end() {
         ensure!(ready.is_some_and(|ready| ready.reason == reason::ENDED), "{status:?}");
         commitments.delete("bought", &DeleteParams::default()).await?;
         fixture.api::<NodePool>().delete("mixed", &DeleteParams::default()).await?;
+        Ok(())
+    });
+}
+
+/// At the end of its active times a NodePool loses all nodes at once, whatever its budgets. Its pods wait until the times begin again.
+#[test]
+fn nodepool_has_nodes_only_at_its_active_times() {
+    run(async |fixture| {
+        let pool = |times: &str| {
+            json!({
+                "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+                "metadata": {"name": "office", "annotations": {annotation::ACTIVE_TIMES: times}},
+                "spec": {"disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]}, "template": {
+                    "metadata": {"labels": {"group": "office"}},
+                    "spec": {
+                        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                        "requirements": [{"key": label::INSTANCE_TYPE, "operator": "In", "values": ["m5.xlarge"]}],
+                    },
+                }},
+            })
+        };
+        // A day in a leap year is never now.
+        let (always, never) = ("* * * * * for 1h", "0 0 29 2 * for 1m");
+        fixture.environment.apply_value(pool(always)).await?;
+        for name in ["first", "second"] {
+            fixture.pod(name, "3", json!({"group": "office"})).await?;
+            fixture.runs(name).await?;
+        }
+        fixture.environment.apply_value(pool(never)).await?;
+        eventually("the nodes to go", LIMIT, async || {
+            let claims = fixture.claims_of("office").await?;
+            ensure!(claims.is_empty(), "{} NodeClaims are left", claims.len());
+            Ok(Some(()))
+        })
+        .await?;
+        let reason = "it has no active time now (kerf.sh/active-times)";
+        fixture.wait_for_event("first", reason::FAILED_SCHEDULING, reason).await?;
+        fixture.environment.apply_value(pool(always)).await?;
+        fixture.runs("first").await?;
+        fixture.runs("second").await?;
+        fixture.api::<NodePool>().delete("office", &DeleteParams::default()).await?;
         Ok(())
     });
 }

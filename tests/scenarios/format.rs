@@ -11,6 +11,7 @@
 //! pool NAME weight N requires R [and R] labels L taints T limits AMOUNTS max-cost DOLLARS consolidate-after DURATION|never
 //!           budget[-REASON] N replicas N node-fee DOLLARS preference-premium P catalogue CATALOGUE consolidates [balanced]
 //!           replacements one|awaiting CLAIM|failed N DURATION launches-paused-for DURATION (after attempts that failed)
+//!           inactive (outside of its active times)
 //!           min-savings THOUSANDTHS DOLLARS warm-up DURATION utilization observed|ignored|packed packing MARGIN FLOOR HOURS
 //! node NAME [xN] of POOL is TYPE at spot@a labels L taints T attach-limits DRIVER=N quiet DURATION age DURATION
 //!           requires R [and R] (open requirements of an in-flight NodeClaim)

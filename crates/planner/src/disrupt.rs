@@ -2,7 +2,8 @@
 //!
 //! The planner evaluates every managed node (`eligibility`): leaving already, blocked, or a candidate for a reason. The reasons
 //! are processed in this order:
-//! 1. nodes that are permanently unhealthy, independent of budgets; static NodePools remove surplus nodes (`surplus`);
+//! 1. nodes that are permanently unhealthy or whose NodePools are outside of their active times, independent of budgets; static
+//!    NodePools remove surplus nodes (`surplus`);
 //! 2. nodes without pods that would need another place, the most expensive first;
 //! 3. nodes that have drifted or expired, the longest first: their pods are placed on other nodes or on new ones, at any price.
 //!    Each node of a static NodePool has a replacement from the NodePool's template;
@@ -86,6 +87,7 @@ fn add_commands(snapshot: &Snapshot, plan: &mut Plan) {
         verdicts,
     };
     pass.unhealthy(free.remove(&CommandReason::Unhealthy).unwrap_or_default());
+    pass.inactive(free.remove(&CommandReason::Inactive).unwrap_or_default());
     pass.surplus(&eligibility);
     free.values_mut().for_each(|nodes| nodes.retain(|node| !pass.verdicts.contains_key(node)));
     for position in pass.empty(free.remove(&CommandReason::Empty).unwrap_or_default()) {
@@ -188,6 +190,13 @@ impl<'a> DisruptionPass<'a> {
         for position in nodes {
             let condition = self.node(position).unhealthy.as_ref().map(|it| it.condition.clone()).unwrap_or_default();
             self.remove(position, CommandReason::Unhealthy, CommandCause::Unhealthy { condition });
+        }
+    }
+
+    fn inactive(&mut self, mut nodes: Vec<Position>) {
+        nodes.sort_by_key(|position| self.node(*position).name.as_str());
+        for position in nodes {
+            self.remove(position, CommandReason::Inactive, CommandCause::OutsideActiveTimes);
         }
     }
 

@@ -109,6 +109,12 @@ impl Snapshot {
         self.commitments.iter().find(|it| it.name == name)
     }
 
+    /// Returns the names of NodePools outside of their active times.
+    #[must_use]
+    pub fn inactive_pools(&self) -> BTreeSet<&str> {
+        self.pools.iter().filter(|pool| pool.is_inactive).map(|pool| pool.name.as_str()).collect()
+    }
+
     /// Reports whether the cost of the NodePool's nodes is limited, by its own limit or together with other NodePools.
     #[must_use]
     pub fn limits_cost_of(&self, pool: &Pool) -> bool {

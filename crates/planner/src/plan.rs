@@ -243,6 +243,8 @@ pub enum UnschedulableReason {
     },
     /// Only spot is available, and the pod belongs to the base of its workload, which never runs on spot.
     SpotOnly,
+    /// The NodePool is outside of its active times.
+    Inactive,
     /// Nodes that the NodePool launched for the pod came up without taking the pod, or the launches failed.
     Paused {
         /// Number of attempts that failed in a row; 0 while the first one is not decided.
@@ -365,6 +367,7 @@ impl UnschedulableReason {
             Self::MinValues { .. } => "min_values",
             Self::Topology { .. } => "topology",
             Self::Limit { .. } => "limit",
+            Self::Inactive => "inactive",
             Self::Paused { .. } => "paused",
             Self::Group(_) => "group",
         }
@@ -379,7 +382,7 @@ impl UnschedulableReason {
             Self::MinValues { .. } => 3,
             Self::Topology { .. } => 4,
             Self::Limit { .. } => 5,
-            Self::Paused { .. } => 6,
+            Self::Inactive | Self::Paused { .. } => 6,
             Self::Group(_) => 7,
         }
     }

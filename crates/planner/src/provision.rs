@@ -269,8 +269,8 @@ impl<'a> Solver<'a> {
 
     /// Reports whether the NodePool of a template launches no node for pods of the shape now.
     fn is_paused(&self, template: TemplateId, shape: usize) -> bool {
-        let pool = &self.capacity.templates.pool_template_of(template).pool.name;
-        self.problem.demands[shape].shape.pause_in(pool).is_some()
+        let pool = self.capacity.templates.pool_template_of(template).pool;
+        pool.is_inactive || self.problem.demands[shape].shape.pause_in(&pool.name).is_some()
     }
 
     /// Returns the place of a pod, if it has one.

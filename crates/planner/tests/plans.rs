@@ -7,6 +7,8 @@ mod commitments;
 mod cost_limits;
 #[path = "plans/findings.rs"]
 mod findings;
+#[path = "plans/inactive_pools.rs"]
+mod inactive_pools;
 #[path = "plans/invalid_launches.rs"]
 mod invalid_launches;
 #[path = "plans/invalid_moves.rs"]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use api::objects::ResourceList;
 use api::{NodePool, annotation, condition, label, nodepool, status};
+use jiff::Timestamp;
 use planner::{
     Catalogue, ConsolidationPolicy, Disruption, InstanceType, Leaving, MicroDollars, MinimumSavings, Offer, Packing,
     Pool, PreferencePremium, Requirements, Resources, Utilization,
@@ -96,6 +97,7 @@ fn translate_one(
         replicas: pool.spec.replicas.map(|count| u32::try_from(count.max(0)).unwrap_or(u32::MAX)),
         running: u32::try_from(running).unwrap_or(u32::MAX),
         replacements: open.state(&name, input.delays.replacements.get(&name), input.now),
+        is_inactive: is_inactive(pool, &name, input.now, problems),
         paused_until: input.delays.static_pools.get(&name).map(|until| millis(*until)),
         cost_limit: cost_limit(pool, &name, problems),
         cost: MicroDollars(own.iter().map(|kept| hourly_cost(kept, node_fee)).sum()),
@@ -103,6 +105,16 @@ fn translate_one(
         preference_premium: preference_premium(pool, &name, problems),
         name,
     })
+}
+
+/// Reports whether the NodePool has times and none of them now. With times that cannot be read it is active: a typing error must not
+/// remove nodes.
+fn is_inactive(pool: &NodePool, name: &str, now: Timestamp, problems: &mut Vec<Problem>) -> bool {
+    let is_active = pool.is_active(now).unwrap_or_else(|error| {
+        problems.push(Problem::ActiveTimes { pool: name.to_owned(), error });
+        true
+    });
+    !is_active
 }
 
 /// Returns the cost of a node beside its instance: the fee of the NodePool, and the `extras` of the EC2NodeClass.

@@ -189,6 +189,14 @@ pub enum Problem {
         /// Name of the Commitment.
         commitment: String,
     },
+    /// Active times cannot be read, and the NodePool is always active.
+    #[error("NodePool {pool}: annotation kerf.sh/active-times is ignored: {error}")]
+    ActiveTimes {
+        /// Name of the NodePool.
+        pool: String,
+        /// Error of the annotation.
+        error: api::schedule::InvalidTimes,
+    },
     /// A premium for preferences is invalid, and that of the settings applies.
     #[error("NodePool {pool}: annotation kerf.sh/preference-premium is ignored: {error}")]
     PreferencePremium {
@@ -356,6 +364,7 @@ impl Problem {
             | Self::ConsolidateAfter { pool, .. }
             | Self::NodeFee { pool, .. }
             | Self::CostLimit { pool, .. }
+            | Self::ActiveTimes { pool, .. }
             | Self::PreferencePremium { pool, .. }
             | Self::PerformanceFactors { pool, .. } => ("NodePool", pool),
             Self::Quantity { kind, name, .. } | Self::Ineffective { kind, name, .. } => (*kind, name),
@@ -405,6 +414,7 @@ impl Problem {
             | Self::PodGroup { .. }
             | Self::NodeFee { .. }
             | Self::CostLimit { .. }
+            | Self::ActiveTimes { .. }
             | Self::PreferencePremium { .. }
             | Self::PerformanceFactors { .. } => reason::INVALID_ANNOTATION,
             Self::Quantity { .. }

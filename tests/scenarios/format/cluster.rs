@@ -61,6 +61,7 @@ pub fn pool(statement: &Statement, catalogue: usize) -> Result<Pool, String> {
         disruption: disruption(statement)?,
         replicas: statement.number("replicas")?,
         running: 0,
+        is_inactive: statement.has("inactive"),
         replacements: replacements(statement)?,
         paused_until: statement
             .word("launches-paused-for")

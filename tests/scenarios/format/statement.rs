@@ -38,7 +38,7 @@ const POD: [&str; 21] = [
     "on",
 ];
 
-const POOL: [&str; 23] = [
+const POOL: [&str; 24] = [
     "weight",
     "requires",
     "labels",
@@ -62,6 +62,7 @@ const POOL: [&str; 23] = [
     "packing",
     "replacements",
     "launches-paused-for",
+    "inactive",
 ];
 
 /// Returns the keywords of a subject's clauses; any other subject may use them as plain arguments.

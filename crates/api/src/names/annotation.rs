@@ -121,7 +121,7 @@ pub const SURGE: &str = "kerf.sh/surge";
 /// [`crate::objects::Surged`].
 pub const SURGED: &str = "kerf.sh/surged";
 /// Annotation of a CapacityBuffer: times at which it keeps capacity, such as `0 7 * * mon-fri for 11h in Europe/Berlin`; see
-/// [`crate::schedule::Times`]. Absent: always.
+/// [`crate::schedule::Times`]. Annotation of a NodePool: times at which it has nodes. Absent: always.
 pub const ACTIVE_TIMES: &str = "kerf.sh/active-times";
 /// Annotation of a pod, from its template: number of pods of its group that must get places together, such as `50`; see
 /// [`crate::objects::pod_group`].

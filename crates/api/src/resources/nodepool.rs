@@ -7,9 +7,11 @@ pub mod schedule;
 use std::collections::BTreeMap;
 
 pub use disruption::{DisruptionFault, Utilization};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_derive::CustomResource;
 use performance::{InvalidFactors, PerformanceFactors};
+use schedule::{InvalidTimes, Times};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -306,6 +308,14 @@ impl NodePool {
         let written = [self.annotation(annotation::MAX_COST_PER_HOUR), limit.map(|quantity| quantity.0.as_str())];
         let limits: Result<Vec<i64>, _> = written.into_iter().flatten().map(micro_dollars).collect();
         Ok(limits?.into_iter().min())
+    }
+
+    /// Reports whether the NodePool has nodes at a time (annotation `kerf.sh/active-times`); always if absent.
+    ///
+    /// # Errors
+    /// Returns an error if the annotation names no times.
+    pub fn is_active(&self, now: Timestamp) -> Result<bool, InvalidTimes> {
+        Times::are_now(self.annotation(annotation::ACTIVE_TIMES), now)
     }
 
     /// Returns the premium for preferences in percent (annotation `kerf.sh/preference-premium`); `None` if absent. The inner

@@ -69,7 +69,7 @@ const BEHIND: &str = "kerf.sh0";
 const ANNOTATIONS: [(&str, &[KeyOwner]); 42] = {
     use KeyOwner::{Buffer, Claim, Class, Node, Overlay, Pod, Pool, PoolTemplate};
     [
-        (annotation::ACTIVE_TIMES, &[Buffer]),
+        (annotation::ACTIVE_TIMES, &[Buffer, Pool]),
         (annotation::ADOPTED_AT, &[Claim]),
         (annotation::AGENT, &[Class]),
         (annotation::AGENT_HEARTBEAT, &[Node]),

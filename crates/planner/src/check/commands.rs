@@ -87,8 +87,8 @@ impl<'a> CommandContext<'a> {
     fn may_be_removed(&self, node: &Node, it: &PlannedCommand, subject: &str, findings: &mut Findings) {
         let now = self.snapshot.now;
         let forced = matches!(it.reason, CommandReason::Unhealthy | CommandReason::Static);
-        let ends =
-            matches!(it.reason, CommandReason::Drifted | CommandReason::Expired) && node.termination_grace.is_some();
+        let may_end = [CommandReason::Drifted, CommandReason::Expired, CommandReason::Inactive].contains(&it.reason);
+        let ends = may_end && node.termination_grace.is_some();
         let held = node.pods.iter().any(|pod| pod.do_not_disrupt || !pod.held_by.is_empty());
         let rows = [
             (node.claim.is_some(), "goes but is not managed"),
@@ -124,6 +124,7 @@ impl<'a> CommandContext<'a> {
             CommandReason::Drifted => node.drifted.is_some(),
             CommandReason::Expired => node.expires.is_some_and(|at| at <= now),
             CommandReason::Unhealthy => node.unhealthy.as_ref().is_some_and(|it| it.due <= now),
+            CommandReason::Inactive => pool.is_some_and(|pool| pool.is_inactive),
             CommandReason::Static => !dynamic,
         }
     }
@@ -145,7 +146,7 @@ impl<'a> CommandContext<'a> {
             CommandReason::Underutilized => budgets.underutilized,
             CommandReason::Drifted => budgets.drifted,
             CommandReason::Expired => budgets.expired,
-            CommandReason::Unhealthy | CommandReason::Static => return,
+            CommandReason::Unhealthy | CommandReason::Inactive | CommandReason::Static => return,
         };
         let count = *count;
         findings.expect(count <= budget, &format!("pool {}", pool.name), || {
@@ -191,7 +192,7 @@ impl<'a> CommandContext<'a> {
         let ends = |disrupted: &crate::DisruptedNode| {
             self.node(&disrupted.node).is_some_and(|node| node.termination_grace.is_some())
         };
-        matches!(it.reason, CommandReason::Unhealthy | CommandReason::Static)
+        matches!(it.reason, CommandReason::Unhealthy | CommandReason::Inactive | CommandReason::Static)
             || it.reason == CommandReason::Expired && it.nodes.iter().all(ends)
     }
 

@@ -94,6 +94,9 @@ impl<'a> EligibilityRules<'a> {
         if node.stage != Stage::Initialized {
             return self.evaluate_never_registered(node);
         }
+        if outdated == Some(CommandReason::Inactive) {
+            return self.evaluate_inactive(node);
+        }
         let quiet = self.is_quiet(node, pool);
         if !is_static && in_use(node).is_none() && capacity_holder(node).is_none() && quiet.is_ok() {
             self.has_no_blocking_pod(node)?;
@@ -116,6 +119,14 @@ impl<'a> EligibilityRules<'a> {
             self.has_no_blocking_pod(node)?;
         }
         Ok(CommandReason::Expired)
+    }
+
+    /// Evaluates a node of a NodePool outside of its active times: emptiness and quiet times do not matter.
+    fn evaluate_inactive(&self, node: &Node) -> Result<CommandReason, NodeVerdict> {
+        if node.termination_grace.is_none() {
+            self.has_no_blocking_pod(node)?;
+        }
+        Ok(CommandReason::Inactive)
     }
 
     /// Reports whether a node without another reason may be consolidated.
@@ -145,10 +156,12 @@ impl<'a> EligibilityRules<'a> {
         nominated || self.expecting.contains(&node.name) || self.is_required_by_pending_pods(node)
     }
 
-    /// Returns drift or expiration as a reason, independent of the pods on the node.
+    /// Returns the end of active times, drift or expiration as a reason, independent of the pods on the node.
     pub(super) fn outdated(&self, node: &Node) -> Option<CommandReason> {
+        let is_inactive = self.pool(node).is_some_and(|pool| pool.is_inactive);
         let drifted = node.drifted.is_some().then_some(CommandReason::Drifted);
-        drifted.or(self.has_expired(node).then_some(CommandReason::Expired))
+        let inactive = is_inactive.then_some(CommandReason::Inactive);
+        inactive.or(drifted).or(self.has_expired(node).then_some(CommandReason::Expired))
     }
 
     /// Reports whether a node is older than `expireAfter`.

@@ -43,6 +43,6 @@ fn allowance(budgets: &Budgets, reason: CommandReason) -> u32 {
         CommandReason::Underutilized => budgets.underutilized,
         CommandReason::Drifted => budgets.drifted,
         CommandReason::Expired => budgets.expired,
-        CommandReason::Unhealthy | CommandReason::Static => u32::MAX,
+        CommandReason::Unhealthy | CommandReason::Inactive | CommandReason::Static => u32::MAX,
     }
 }

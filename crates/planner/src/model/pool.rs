@@ -46,6 +46,9 @@ pub struct Pool {
     pub preference_premium: Option<PreferencePremium>,
     /// Permission to launch replacements in the NodePool.
     pub replacements: ReplacementState,
+    /// True outside of its active times: the NodePool launches nothing, and its nodes are removed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_inactive: bool,
     /// Time until which missing nodes of a static NodePool are not launched, because earlier launches failed.
     pub paused_until: Option<Millis>,
 }

@@ -77,6 +77,8 @@ pub enum CommandReason {
     Expired,
     /// The nodes are unhealthy.
     Unhealthy,
+    /// The NodePool is outside of its active times.
+    Inactive,
     /// A static NodePool has more nodes than replicas.
     Static,
 }
@@ -103,6 +105,8 @@ pub enum CommandCause {
         /// Type of the condition, such as `Ready`.
         condition: String,
     },
+    /// The NodePool is outside of its active times.
+    OutsideActiveTimes,
     /// The static NodePool has surplus nodes.
     Surplus,
 }
@@ -159,6 +163,7 @@ impl CommandReason {
             Self::Drifted => "Drifted",
             Self::Expired => "Expired",
             Self::Unhealthy => "Unhealthy",
+            Self::Inactive => "Inactive",
             Self::Static => "Static",
         }
     }

@@ -67,6 +67,7 @@ impl Display for UnschedulableReason {
                  or lower the base",
                 label::ON_DEMAND_BASE
             ),
+            Self::Inactive => out.write_str("it has no active time now (kerf.sh/active-times)"),
             Self::Paused { failures: 0, .. } => {
                 out.write_str("a new node for the pod is up, and kube-scheduler has not bound the pod yet")
             }
@@ -313,11 +314,7 @@ impl Display for NodeVerdict {
                 write!(out, "stays: pod {pod} has annotation karpenter.sh/do-not-disrupt")?;
                 remaining.map_or(Ok(()), |left| write!(out, ", for up to {} h more", hours(left)))
             }
-            Self::PodHeld { pod, budgets } => {
-                write!(out, "stays: eviction of pod {pod} is blocked (PodDisruptionBudget ")?;
-                list(out, budgets, ", ")?;
-                out.write_str(")")
-            }
+            Self::PodHeld { pod, budgets } => held(out, pod, budgets),
             Self::Resting { pod, remaining } => resting(out, pod, *remaining),
             Self::Disturbed { pod, workload } => disturbed(out, pod, workload),
             Self::AfterResize { nodes } => {
@@ -332,6 +329,12 @@ impl Display for NodeVerdict {
             Self::NoPool => out.write_str("stays: its NodePool is unknown or not ready"),
         }
     }
+}
+
+fn held(out: &mut Formatter<'_>, pod: &str, budgets: &[String]) -> fmt::Result {
+    write!(out, "stays: eviction of pod {pod} is blocked (PodDisruptionBudget ")?;
+    list(out, budgets, ", ")?;
+    out.write_str(")")
 }
 
 fn room_soon(out: &mut Formatter<'_>, remaining: i64) -> fmt::Result {
@@ -422,6 +425,7 @@ impl Display for CommandCause {
             Self::Drifted { reason } => write!(out, "drifted: {reason}"),
             Self::Expired => out.write_str("expired: older than expireAfter"),
             Self::Unhealthy { condition } => write!(out, "unhealthy: condition {condition}"),
+            Self::OutsideActiveTimes => out.write_str("its NodePool has no active time now (kerf.sh/active-times)"),
             Self::Surplus => out.write_str("its static NodePool has more nodes than replicas"),
         }
     }
@@ -434,6 +438,7 @@ fn would_go(reason: CommandReason) -> &'static str {
         CommandReason::Drifted => "drifted",
         CommandReason::Expired => "expired",
         CommandReason::Unhealthy => "unhealthy",
+        CommandReason::Inactive => "outside of the active times of its NodePool",
         CommandReason::Static => "above the replicas of its static NodePool",
     }
 }

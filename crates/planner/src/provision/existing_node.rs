@@ -86,7 +86,9 @@ impl<'a> ExistingNodes<'a> {
         let daemons = pool_template::daemons(snapshot);
         let mut usable: Vec<(Domain, &'a Node)> =
             (0..).zip(&snapshot.nodes).map(|(site, node)| (site, node.as_ref())).collect();
-        usable.retain(|(_, node)| node.leaving.is_none());
+        let inactive = snapshot.inactive_pools();
+        let is_inactive = |node: &Node| node.pool.as_deref().is_some_and(|pool| inactive.contains(pool));
+        usable.retain(|(_, node)| node.leaving.is_none() && !is_inactive(node));
         usable.sort_by_key(|(_, node)| (node.stage != Stage::Initialized, node.name.as_str()));
         let mut left = Vec::new();
         let existing = |(site, node): (Domain, &'a Node)| {

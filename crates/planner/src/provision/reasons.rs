@@ -129,6 +129,9 @@ fn mismatch_of(
         &solver.problem.requirement_sets,
         &mut solver.topology,
     );
+    if solver.capacity.templates.pool_templates[pool_template].pool.is_inactive && template.is_some() {
+        return UnschedulableReason::Inactive;
+    }
     match template.and_then(|template| with_type(solver, template, attempt.shape)) {
         None => UnschedulableReason::Types(types_mismatch(solver, pool_template, alternative, attempt.shape)),
         Some(template) => mismatch_of_template(solver, template, attempt),

@@ -179,7 +179,7 @@ pub fn overdrawn(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
                 CommandReason::Underutilized => budgets.unwrap().underutilized,
                 CommandReason::Drifted => budgets.unwrap().drifted,
                 CommandReason::Expired => budgets.unwrap().expired,
-                CommandReason::Unhealthy | CommandReason::Static => u32::MAX,
+                CommandReason::Unhealthy | CommandReason::Inactive | CommandReason::Static => u32::MAX,
             };
             if *count > allowed {
                 overdrawn.insert(format!("{name} for {}", it.reason));

@@ -236,10 +236,8 @@ fn resolve_buffer(source: &PodSource<'_, '_>, buffer: &CapacityBuffer) -> Result
 
 /// Reports whether the buffer keeps capacity now. Without times it always does.
 fn is_active_now(buffer: &CapacityBuffer, now: Timestamp) -> Result<bool, BufferError> {
-    let Some(text) = buffer.metadata.annotations.as_ref().and_then(|all| all.get(annotation::ACTIVE_TIMES)) else {
-        return Ok(true);
-    };
-    Times::read(text).map(|times| times.include(now)).map_err(BufferError::Times)
+    let text = buffer.metadata.annotations.as_ref().and_then(|all| all.get(annotation::ACTIVE_TIMES));
+    Times::are_now(text.map(String::as_str), now).map_err(BufferError::Times)
 }
 
 /// Returns the pod template and the replicas of a workload.

@@ -27,7 +27,7 @@ pub struct CommitmentUse {
     pub used: i64,
     /// Number of nodes that use it.
     pub nodes: usize,
-    /// What these nodes would cost per hour without it.
+    /// Cost per hour of these nodes without it.
     pub covered: MicroDollars,
 }
 

@@ -508,3 +508,22 @@ fn single_claims_contain_claims_of_running_pods() {
     };
     assert_eq!(Vec::from_iter(cluster.build().snapshot.single_claims), ["default/own"]);
 }
+
+/// A typing error must not remove nodes.
+#[test]
+fn pool_is_inactive_outside_of_its_active_times() {
+    let rows = [
+        ("0 11 * * * for 2h", false, 0),
+        ("0 13 * * * for 2h", true, 0),
+        ("0 13 * * * for 2h in Europe/Berlin", false, 0),
+        ("at night", false, 1),
+    ];
+    for (times, expected, problems) in rows {
+        let annotations = json!({"metadata": {"annotations": {"kerf.sh/active-times": times}}});
+        let pools = vec![merged(pool("default", json!({})), annotations)];
+        let built = Cluster { pools, now: Some("2026-01-01T12:00:00Z"), ..Cluster::default() }.build();
+        assert_eq!((built.snapshot.pools[0].is_inactive, built.problems.len()), (expected, problems), "{times}");
+        let text = "NodePool default: annotation kerf.sh/active-times is ignored: \"at night\" names no times";
+        assert!(built.problems.iter().all(|problem| problem.to_string().starts_with(text)), "{:?}", built.problems);
+    }
+}

@@ -112,7 +112,7 @@ pub struct ReservedInstances {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommitmentStatus {
-    /// What it pays for, in words.
+    /// Amount and instances that it pays for, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pays_for: Option<String>,
     /// Part that nodes use, such as `83%`.
@@ -121,7 +121,7 @@ pub struct CommitmentStatus {
     /// Number of nodes for which it pays, at least in part.
     #[serde(default)]
     pub nodes: i64,
-    /// What these nodes would cost per hour without it, in dollars.
+    /// Cost per hour of these nodes without it, in dollars.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub covered_cost_per_hour: Option<String>,
     /// Conditions of the commitment.

@@ -68,8 +68,7 @@ pub(in crate::provision) struct DaemonDemand<'a> {
 /// Returns templates in the order in which they are tried: weight, then name, both descending. Static NodePools that lack nodes
 /// come last, because they launch no nodes for pods.
 pub(in crate::provision) fn in_order<'a>(snapshot: &'a Snapshot, dimensions: &Dimensions) -> Vec<PoolTemplate<'a>> {
-    let mut pools: Vec<&Pool> =
-        snapshot.pools.iter().filter(|pool| pool.replicas.is_none_or(|it| it > pool.running)).collect();
+    let mut pools: Vec<&Pool> = snapshot.pools.iter().filter(|pool| lacks_nodes(pool)).collect();
     pools.sort_by_key(|pool| (pool.replicas.is_some(), Reverse((pool.weight, pool.name.as_str()))));
     let daemons = daemons(snapshot);
     let usable: Vec<usize> = usable_commitments(snapshot);
@@ -91,6 +90,11 @@ fn usable_commitments(snapshot: &Snapshot) -> Vec<usize> {
         snapshot.nodes.iter().flat_map(|node| &node.paid).map(|share| share.commitment.as_str()).collect();
     let all = snapshot.commitments.iter().enumerate();
     all.filter(|(_, it)| it.left > 0 || used.contains(it.name.as_str())).map(|(position, _)| position).collect()
+}
+
+/// Reports whether the NodePool launches nodes for pods, or lacks nodes of its replicas.
+fn lacks_nodes(pool: &Pool) -> bool {
+    pool.replicas.is_none_or(|replicas| replicas > pool.running && !pool.is_inactive)
 }
 
 /// Returns the constraints of all DaemonSets.

@@ -41,6 +41,14 @@ impl Times {
         if times.is_empty() { Err(invalid("it is empty".to_owned())) } else { Ok(Self(times)) }
     }
 
+    /// Reports whether times as text, such as an annotation, include this moment. Without a text, every moment is included.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Times::read`].
+    pub fn are_now(text: Option<&str>, now: Timestamp) -> Result<bool, InvalidTimes> {
+        text.map_or(Ok(true), |text| Ok(Self::read(text)?.include(now)))
+    }
+
     /// Reports whether one of the times includes this moment.
     #[must_use]
     pub fn include(&self, now: Timestamp) -> bool {
