@@ -157,14 +157,19 @@ fn kind(node: &Node) -> impl Ord {
     (&node.pool, &node.instance_type, node.labels.get(label::ZONE), node.price, pods, claims)
 }
 
-/// Returns the snapshot with disruption disabled.
-/// Removes what Karpenter does not know: limits of the cost, and pod groups.
+/// Removes what Karpenter does not know: limits of the cost, commitments, active times of NodePools, and pod groups.
 pub(crate) fn forget_additions(snapshot: &mut Snapshot) {
     snapshot.spend_limits.clear();
-    snapshot.pools.iter_mut().for_each(|pool| pool.cost_limit = None);
+    snapshot.commitments.clear();
+    for pool in &mut snapshot.pools {
+        (pool.cost_limit, pool.is_inactive) = (None, false);
+    }
     snapshot.pods.iter_mut().for_each(|pod| pod.group = None);
+    let paid = snapshot.nodes.iter_mut().filter(|node| !node.paid.is_empty());
+    paid.for_each(|node| Arc::make_mut(node).paid.clear());
 }
 
+/// Returns the snapshot with disruption disabled.
 fn calm(snapshot: &Snapshot) -> Snapshot {
     let mut calm = snapshot.clone();
     calm.pools.iter_mut().for_each(|pool| pool.disruption.consolidate_after = None);

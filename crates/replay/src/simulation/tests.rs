@@ -176,17 +176,20 @@ fn replay_replaces_nodes_whose_nodepool_has_changed() {
 
 /// Karpenter knows no limit of the cost, so its side of a comparison has none.
 #[test]
-fn replay_by_the_rules_of_karpenter_ignores_limits_of_the_cost() {
-    let mut limited = pool(&json!({}));
-    let annotations = [("kerf.sh/max-cost-per-hour".to_owned(), "0".to_owned())].into();
-    Arc::make_mut(&mut limited.pools[0]).metadata.annotations = Some(annotations);
-    let mut builder = recording([limited]);
-    builder.set(at(10), pod("a", 1, 10));
-    let history = builder.finish(at(600));
-    let (market, pace, settings) = (market(), Pace::default(), Settings::default());
-    let launches = [Rules::Kerf, Rules::Karpenter].map(|rules| {
-        let replay = Replay { history: &history, market: &market, settings, rules, pace };
-        replay.run(&mut |_| {}).launches
-    });
-    assert_eq!(launches, [0, 1]);
+fn replay_by_the_rules_of_karpenter_ignores_annotations_of_kerf() {
+    // A minute of a leap year is never in the recording.
+    for (key, value) in [("kerf.sh/max-cost-per-hour", "0"), ("kerf.sh/active-times", "0 0 29 2 * for 1m")] {
+        let mut limited = pool(&json!({}));
+        let annotations = [(key.to_owned(), value.to_owned())].into();
+        Arc::make_mut(&mut limited.pools[0]).metadata.annotations = Some(annotations);
+        let mut builder = recording([limited]);
+        builder.set(at(10), pod("a", 1, 10));
+        let history = builder.finish(at(600));
+        let (market, pace, settings) = (market(), Pace::default(), Settings::default());
+        let launches = [Rules::Kerf, Rules::Karpenter].map(|rules| {
+            let replay = Replay { history: &history, market: &market, settings, rules, pace };
+            replay.run(&mut |_| {}).launches
+        });
+        assert_eq!(launches, [0, 1], "{key}");
+    }
 }
