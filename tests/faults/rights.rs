@@ -8,8 +8,8 @@ use api::decisions::storage::{DECISIONS, SUMMARIES};
 use api::objects::{Node, NodeReport};
 use api::status::Conditioned;
 use api::{
-    CapacityBuffer, Commitment, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy, condition, label,
-    reason,
+    CapacityBuffer, Commitment, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy, annotation,
+    condition, reason,
 };
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use kube::ResourceExt;
@@ -92,7 +92,7 @@ async fn granted(fixture: &Fixture) -> Result<BTreeSet<Right>> {
 #[test]
 fn controller_uses_every_right_of_the_chart() {
     run(async |fixture| {
-        surge::a_copy_comes_first(fixture, "copied").await?;
+        surge::a_copy_comes_first(fixture, "copied", &json!({annotation::SURGE: "true"})).await?;
         packing::lowers_requests(fixture).await?;
         stale_report(fixture).await?;
         wait_for_status_conditions(fixture).await?;

@@ -10,12 +10,12 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use testbed::eventually;
 
 use super::fixture::{Fixture, LIMIT, run};
 
-async fn deploy(fixture: &Fixture, app: &str) -> Result<()> {
+async fn deploy(fixture: &Fixture, app: &str, annotations: &Value) -> Result<()> {
     let labels = json!({"app": app});
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": app, "namespace": "default"},
@@ -23,7 +23,7 @@ async fn deploy(fixture: &Fixture, app: &str) -> Result<()> {
             "replicas": 1,
             "selector": {"matchLabels": labels},
             "template": {
-                "metadata": {"labels": labels, "annotations": {annotation::SURGE: "true"}},
+                "metadata": {"labels": labels, "annotations": annotations},
                 "spec": {
                     "terminationGracePeriodSeconds": 1,
                     "containers": [{"name": "app", "image": "app", "resources": {"requests": {"cpu": "1"}}}],
@@ -43,9 +43,9 @@ async fn pods(fixture: &Fixture, app: &str) -> Result<Vec<Pod>> {
     Ok(fixture.pods().list(&ListParams::default().labels(&format!("app={app}"))).await?.items)
 }
 
-/// Runs the test and deletes its objects.
-pub async fn a_copy_comes_first(fixture: &Fixture, app: &str) -> Result<()> {
-    deploy(fixture, app).await?;
+/// Runs the test with these annotations of the pod, and deletes its objects.
+pub async fn a_copy_comes_first(fixture: &Fixture, app: &str, annotations: &Value) -> Result<()> {
+    deploy(fixture, app, annotations).await?;
     let node = fixture.runs(app).await?;
     let (claim, _) = fixture.settled_claim().await?;
     let old = pods(fixture, app).await?.pop().context("no pod")?;
@@ -74,5 +74,11 @@ pub async fn a_copy_comes_first(fixture: &Fixture, app: &str) -> Result<()> {
 
 #[test]
 fn surge_evicts_single_pod_when_its_copy_is_ready() {
-    run(async |fixture| a_copy_comes_first(fixture, "single").await);
+    run(async |fixture| a_copy_comes_first(fixture, "single", &json!({annotation::SURGE: "true"})).await);
+}
+
+/// Without an annotation the pod gets a copy, because its budget would block the drain for ever.
+#[test]
+fn surge_is_the_default_where_a_budget_blocks_the_only_pod() {
+    run(async |fixture| a_copy_comes_first(fixture, "blocked", &json!({})).await);
 }

@@ -26,14 +26,14 @@ pub use affinity::{
 pub use namespace::{Namespace, cost_label};
 pub use node::{Node, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo};
 pub use pdb::unevictable::Unevictable;
-pub use pdb::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
+pub use pdb::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus, blocks_without_copy};
 pub use pod::container::{Container, ContainerPort, ContainerStatus, HostPort, ResizePolicy, ResourceRequirements};
 pub use pod::group::{InvalidGroup, RequestedGroup, consumed_request, pod_group};
 pub use pod::priority::{PreemptionPolicy, Priority, PriorityClass, priority_of};
 pub use pod::requests::{pod_requests, resource_totals};
 pub use pod::resize::{InvalidRequested, Requested};
 pub use pod::shared_spec::SharedPodSpec;
-pub use pod::surge::{Surged, misread_surge, surges};
+pub use pod::surge::{PoolSurge, Surged, misread_surge, surges};
 pub use pod::template::{PodTemplate, PodTemplateSpec};
 pub use pod::{
     EphemeralVolume, PersistentVolumeClaimSource, Pod, PodCondition, PodResourceClaim, PodSpec, PodStatus,

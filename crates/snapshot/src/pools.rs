@@ -8,7 +8,7 @@ pub(crate) mod spend;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::objects::ResourceList;
+use api::objects::{PoolSurge, ResourceList};
 use api::{NodePool, annotation, condition, label, nodepool, status};
 use jiff::Timestamp;
 use planner::{
@@ -279,9 +279,9 @@ pub(crate) fn ignoring_pools<'a>(input: &Input<'a>) -> BTreeSet<&'a str> {
 
 /// Returns the names of NodePools that start a copy of a single-replica pod before its eviction; `None` if no pod can have a
 /// copy.
-pub(crate) fn surging_pools<'a>(input: &Input<'a>) -> Option<BTreeSet<&'a str>> {
-    let surging = input.pools.iter().filter(|pool| pool.surges() == Ok(true));
-    input.settings.surge.then(|| surging.filter_map(|pool| pool.metadata.name.as_deref()).collect())
+pub(crate) fn surging_pools<'a>(input: &Input<'a>) -> Option<BTreeMap<&'a str, PoolSurge>> {
+    let of_pool = |pool: &&'a Arc<NodePool>| Some((pool.metadata.name.as_deref()?, pool.surges().unwrap_or_default()));
+    input.settings.surge.then(|| input.pools.iter().filter_map(of_pool).collect())
 }
 
 fn minimum_savings(pool: &NodePool) -> MinimumSavings {

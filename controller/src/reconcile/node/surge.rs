@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::objects::{self, Node, Pod, Surged};
+use api::objects::{self, Node, Pod, PoolSurge, Surged, blocks_without_copy};
 use api::{NodeClaim, annotation, label, reason};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -45,12 +45,11 @@ pub fn surging_pods(index: &Index, node: &Node, claim: Option<&NodeClaim>) -> Ve
     if !concerns(node, claim) {
         return Vec::new();
     }
-    let pool_asks = claim.is_some_and(|claim| pool_asks(index, claim));
+    let pool = claim.map(|claim| pool_surge(index, claim)).unwrap_or_default();
     let surging =
         index.pods_on(node.name()).filter(|pod| !pod.is_terminal() && !pod.is_terminating()).filter_map(|pod| {
             let surged = Surged::from_pod(pod);
-            let asks =
-                surged.is_some() || index.permissions.surge && objects::surges(pod, pool_asks, || is_alone(index, pod));
+            let asks = surged.is_some() || asks(index, pool, pod);
             let copies = surged.as_ref().map(|surged| copies(index, pod, surged)).unwrap_or_default();
             asks.then(|| Surging { pod: Arc::clone(pod), surged, copies })
         });
@@ -60,11 +59,16 @@ pub fn surging_pods(index: &Index, node: &Node, claim: Option<&NodeClaim>) -> Ve
 /// Reports whether a copy of the pod must be ready before its eviction from the NodeClaim's node.
 #[must_use]
 pub fn surges(index: &Index, claim: &NodeClaim, pod: &Pod) -> bool {
-    index.permissions.surge && objects::surges(pod, pool_asks(index, claim), || is_alone(index, pod))
+    asks(index, pool_surge(index, claim), pod)
 }
 
-fn pool_asks(index: &Index, claim: &NodeClaim) -> bool {
-    index.pool_of(claim).is_some_and(|pool| pool.surges() == Ok(true))
+fn asks(index: &Index, pool: PoolSurge, pod: &Pod) -> bool {
+    index.permissions.surge
+        && objects::surges(pod, pool, || is_alone(index, pod), || blocks_without_copy(&index.budgets_of(pod)))
+}
+
+fn pool_surge(index: &Index, claim: &NodeClaim) -> PoolSurge {
+    index.pool_of(claim).and_then(|pool| pool.surges().ok()).unwrap_or_default()
 }
 
 fn is_alone(index: &Index, pod: &Pod) -> bool {

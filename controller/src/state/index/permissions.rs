@@ -1,6 +1,7 @@
 //! Permissions that the chart grants only on request. Without them the controller acts as without the feature, and
 //! reports NodePools that do.
 
+use api::objects::PoolSurge;
 use api::{NodePool, nodepool::Utilization};
 
 /// Optional permissions of the controller.
@@ -22,7 +23,7 @@ impl Permissions {
     /// Returns one sentence for each annotation of the NodePool that needs a missing permission.
     pub fn missing(self, pool: &NodePool) -> impl Iterator<Item = &'static str> {
         let packs = pool.utilization() == Ok(Utilization::Pack) && !self.packing;
-        let surges = pool.surges() == Ok(true) && !self.surge;
+        let surges = pool.surges() == Ok(PoolSurge::Single) && !self.surge;
         let packing = "annotation kerf.sh/utilization: pack only observes, because the controller may not patch pods and \
                        pods/resize: set kerf.packing.enabled=true in the values of the chart, or write observe";
         let surge = "annotation kerf.sh/surge has no effect, because the controller may not patch pods: set \

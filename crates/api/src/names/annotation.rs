@@ -115,7 +115,8 @@ pub const GIVEN_BACK: &str = "kerf.sh/requests-given-back";
 /// which limits how often its workload is disrupted.
 pub const DISRUPT_AT_MOST_ONCE_PER: &str = "kerf.sh/disrupt-at-most-once-per";
 /// Annotation of a pod, from its template: [`TRUE`] if a copy must be ready before its eviction, `false` if not. Annotation of
-/// a NodePool: [`TRUE`] if this applies to all single pods of Deployments on its nodes.
+/// a NodePool: [`TRUE`] if this applies to all single pods of Deployments on its nodes, `false` if to none. Absent: it applies to those
+/// that a budget would block for ever.
 pub const SURGE: &str = "kerf.sh/surge";
 /// Annotation of a pod that waits for its copy: its former owner, and the time at which that ownership ended; see
 /// [`crate::objects::Surged`].

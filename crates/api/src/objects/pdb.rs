@@ -65,6 +65,12 @@ pub struct PodDisruptionBudgetStatus {
     pub observed_generation: Option<i64>,
 }
 
+/// Reports whether the only budget of a pod blocks its eviction for ever, and would not beside a copy of the pod.
+#[must_use]
+pub fn blocks_without_copy(budgets: &[&PodDisruptionBudget]) -> bool {
+    matches!(budgets, [only] if only.requires_all_pods() && only.allows_eviction_beside_copy())
+}
+
 impl PodDisruptionBudget {
     /// Reports whether the budget selects the pod. An absent selector selects no pod, an empty one selects all pods of the
     /// namespace.
@@ -188,6 +194,35 @@ fn amount(value: &IntOrString, pods: i64) -> Option<i64> {
         IntOrString::String(text) => {
             let percent: i64 = text.strip_suffix('%')?.parse().ok()?;
             Some(pods.saturating_mul(percent).saturating_add(99).div_euclid(100))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn blocks_without_copy_needs_one_budget_that_keeps_all_healthy_pods() {
+        let budget = |spec: Value, counts: [i32; 3]| -> PodDisruptionBudget {
+            let [expected, desired, healthy] = counts;
+            let status = json!({"expectedPods": expected, "desiredHealthy": desired, "currentHealthy": healthy});
+            serde_json::from_value(json!({"spec": spec, "status": status})).unwrap()
+        };
+        let one = || json!({"minAvailable": 1});
+        let rows = [
+            ("one must stay", vec![budget(one(), [1, 1, 1])], true),
+            ("all must stay, however many", vec![budget(json!({"minAvailable": "100%"}), [1, 1, 1])], false),
+            ("none may ever go", vec![budget(json!({"maxUnavailable": 0}), [1, 1, 1])], false),
+            ("it is not healthy", vec![budget(one(), [1, 1, 0])], false),
+            ("the other pod is not ready", vec![budget(one(), [2, 1, 1])], false),
+            ("two budgets", vec![budget(one(), [1, 1, 1]), budget(one(), [1, 1, 1])], false),
+            ("no budget", Vec::new(), false),
+        ];
+        for (what, budgets, expected) in rows {
+            assert_eq!(blocks_without_copy(&budgets.iter().collect::<Vec<_>>()), expected, "{what}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::objects::{self, Pod, PodDisruptionBudget, Unevictable};
+use api::objects::{self, Pod, PodDisruptionBudget, PoolSurge, Unevictable};
 use jiff::Timestamp;
 use planner::BoundPod;
 
@@ -10,12 +10,12 @@ use crate::pods::records::{Record, Records};
 use crate::pods::{full_name, is_reschedulable, uid, workload};
 use crate::{Problem, millis};
 
-/// Translates a bound pod. `surging` is true if the NodePool starts a copy of a single-replica pod before its eviction,
-/// and `None` if no pod can have a copy.
+/// Translates a bound pod. `surging` are the pods of the NodePool that get a copy before their eviction, and `None` if no pod can have
+/// one.
 pub(super) fn bound_pod(
     records: &Records,
     record: &Record,
-    surging: Option<bool>,
+    surging: Option<PoolSurge>,
     now: Timestamp,
     problems: &mut Vec<Problem>,
 ) -> BoundPod {
@@ -23,7 +23,7 @@ pub(super) fn bound_pod(
     let surges = surges(records, record, surging);
     let own = records.budgets(record);
     problems.extend(record.requested().err().map(|error| Problem::Requested { pod: full_name(pod), error }));
-    let asks = surging.is_none() && objects::surges(pod, false, || false);
+    let asks = surging.is_none() && objects::surges(pod, PoolSurge::Never, || false, || false);
     problems.extend(asks.then(|| Problem::SurgeNotPermitted { pod: full_name(pod), others: 0 }));
     BoundPod {
         uid: uid(pod),
@@ -46,15 +46,18 @@ pub(super) fn bound_pod(
 }
 
 /// Reports whether a copy of the pod starts before its eviction.
-fn surges(records: &Records, record: &Record, surging: Option<bool>) -> bool {
-    surging.is_some_and(|asks| objects::surges(&record.pod, asks, || records.is_only_replica(record)))
+fn surges(records: &Records, record: &Record, surging: Option<PoolSurge>) -> bool {
+    let is_alone = || records.is_only_replica(record);
+    surging.is_some_and(|pool| {
+        objects::surges(&record.pod, pool, is_alone, || objects::blocks_without_copy(&records.budgets(record)))
+    })
 }
 
 /// Returns a problem if the pod can never be evicted.
 pub(super) fn never_evicted(
     records: &Records,
     record: &Record,
-    surging: Option<bool>,
+    surging: Option<PoolSurge>,
     now: Timestamp,
 ) -> Option<Problem> {
     let pod = &record.pod;

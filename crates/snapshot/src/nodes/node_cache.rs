@@ -3,7 +3,7 @@
 use std::iter::Peekable;
 use std::sync::Arc;
 
-use api::objects::{CSINode, Node, NodeReport};
+use api::objects::{CSINode, Node, NodeReport, PoolSurge};
 use api::{NodeClaim, annotation};
 use jiff::Timestamp;
 use planner::{Catalogue, MicroDollars, Millis, Resources};
@@ -74,7 +74,7 @@ struct Source {
     impaired: Option<Timestamp>,
     node_repair: bool,
     packs: bool,
-    surges: Option<bool>,
+    surges: Option<PoolSurge>,
 }
 
 impl Source {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::objects::{CSINode, ResourceList};
+use api::objects::{CSINode, PoolSurge, ResourceList};
 use api::{DurationText, NodeClaim, NodeClaimSpec, condition, label};
 use jiff::Timestamp;
 use planner::{
@@ -30,7 +30,7 @@ pub(crate) struct TranslationContext<'a> {
     /// NodePools that ignore utilization reports.
     pub(crate) ignoring: BTreeSet<&'a str>,
     /// NodePools that start a copy of a single-replica pod before its eviction; `None` if no pod can have a copy.
-    pub(crate) surging: Option<BTreeSet<&'a str>>,
+    pub(crate) surging: Option<BTreeMap<&'a str, PoolSurge>>,
 }
 
 impl<'a> TranslationContext<'a> {
@@ -41,9 +41,10 @@ impl<'a> TranslationContext<'a> {
     }
 
     /// Reports whether single-replica pods of the node get a copy before their eviction; `None` if no pod can have a copy.
-    pub(super) fn surges(&self, machine: &NodeSource<'_>) -> Option<bool> {
+    pub(super) fn surges(&self, machine: &NodeSource<'_>) -> Option<PoolSurge> {
         let surging = self.surging.as_ref()?;
-        Some(machine.pool().is_some_and(|pool| surging.contains(pool.as_str())))
+        let of_pool = machine.pool().and_then(|pool| surging.get(pool.as_str()));
+        Some(of_pool.copied().unwrap_or_default())
     }
 
     /// Returns the time since which EC2's status checks of the instance fail.

@@ -57,6 +57,34 @@ fn surge_annotation_of_the_pod_takes_precedence() {
     }
 }
 
+/// Without annotations, a pod gets a copy where its budget would otherwise keep its node for ever.
+#[test]
+fn surges_is_true_by_default_when_a_budget_blocks_the_only_pod() {
+    let web = json!({"matchLabels": {"app": "web"}});
+    let blocking = |spec: Value| {
+        let status = json!({"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1});
+        merged(guard("a", web.clone(), status), json!({"spec": spec}))
+    };
+    let off = json!({"kerf.sh/surge": "false"});
+    let rows = [
+        ("one must stay", json!({}), json!({"minAvailable": 1}), true, true),
+        ("none may ever go", json!({}), json!({"maxUnavailable": 0}), true, false),
+        ("the NodePool has none", json!({}), json!({"minAvailable": 1}), false, false),
+        ("the pod has none", off, json!({"minAvailable": 1}), true, false),
+    ];
+    for (what, annotations, spec, default, expected) in rows {
+        let (nodes, claims) = ["n1", "n2"].map(|name| machine(name, json!({}))).into_iter().unzip();
+        let own = if default { json!({}) } else { json!({"metadata": {"annotations": {"kerf.sh/surge": "false"}}}) };
+        let pools = vec![merged(pool("default", json!({})), own)];
+        let (pods, budgets) = (vec![of_web("a", "n1", annotations)], vec![blocking(spec)]);
+        let built = Cluster { nodes, claims, pods, pools, budgets, ..Cluster::default() }.build();
+        let found = first(&built);
+        assert_eq!((found.surges, found.held_by.is_empty()), (expected, expected), "{what}");
+        let reports = built.problems.iter().any(|problem| problem.to_string().contains("can never be evicted"));
+        assert!(!(expected && reports), "{what}: {:?}", built.problems);
+    }
+}
+
 #[test]
 fn surges_is_false_when_no_copy_can_start() {
     let (node, claim) = machine("n1", json!({}));

@@ -96,7 +96,9 @@ fn cure(always: bool, can_surge: bool) -> &'static str {
     match (always, can_surge) {
         (true, _) => "set maxUnavailable: 1",
         (false, false) => "add a replica, or set maxUnavailable: 1",
-        (false, true) => "add a replica, set maxUnavailable: 1, or start a copy first (annotation kerf.sh/surge)",
+        (false, true) => {
+            "add a replica, set maxUnavailable: 1, or start a copy first (kerf.surge.enabled of the chart)"
+        }
     }
 }
 
@@ -220,7 +222,7 @@ mod tests {
         let deployed = pod("Running", "True", metadata, json!({}));
         let message =
             |own| Unevictable::from_pod(&deployed, &[own], false, now()).map(|it| it.to_string()).unwrap_or_default();
-        let copy = "add a replica, set maxUnavailable: 1, or start a copy first (annotation kerf.sh/surge)";
+        let copy = "add a replica, set maxUnavailable: 1, or start a copy first (kerf.surge.enabled of the chart)";
         assert_eq!(message(&single), of_single.replace(cure, copy));
         assert_eq!(message(&never), of_never);
         let several = Unevictable::from_pod(&runs(), &[&spare, &single], false, now());

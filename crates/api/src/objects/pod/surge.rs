@@ -46,14 +46,27 @@ impl fmt::Display for Surged {
     }
 }
 
+/// Pods of a NodePool that get a copy before their eviction, unless they have the annotation `kerf.sh/surge`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PoolSurge {
+    /// Single pods of Deployments whose budget blocks their eviction for ever.
+    #[default]
+    Blocked,
+    /// All single pods of Deployments.
+    Single,
+    /// None.
+    Never,
+}
+
 /// Reports whether a copy of the pod must be ready before its eviction. The annotation `kerf.sh/surge` of the pod decides.
-/// Without a valid annotation the pod gets a copy if `pool_requests` is true and the pod is `alone` in its ReplicaSet. A pod
-/// that cannot have a copy never gets one.
-pub fn surges(pod: &Pod, pool_requests: bool, alone: impl FnOnce() -> bool) -> bool {
-    let requested = match pod.annotation(annotation::SURGE) {
-        Some(annotation::TRUE) => true,
-        Some(annotation::FALSE) => false,
-        _ => pool_requests && alone(),
+/// Without a valid annotation the NodePool does, for a pod that is `alone` in its ReplicaSet, and perhaps `blocked` for ever by its
+/// budget. A pod that cannot have a copy never gets one.
+pub fn surges(pod: &Pod, pool: PoolSurge, alone: impl FnOnce() -> bool, blocked: impl FnOnce() -> bool) -> bool {
+    let requested = match (pod.annotation(annotation::SURGE), pool) {
+        (Some(annotation::TRUE), _) => true,
+        (Some(annotation::FALSE), _) | (_, PoolSurge::Never) => false,
+        (_, PoolSurge::Single) => alone(),
+        (_, PoolSurge::Blocked) => blocked() && alone(),
     };
     requested && can_surge(pod)
 }
@@ -113,17 +126,18 @@ mod tests {
     fn surges_follows_the_pod_before_the_pool() {
         let annotated = |word: &str| json!({"annotations": {"kerf.sh/surge": word}});
         let rows = [
-            (json!({}), false, true, false),
-            (json!({}), true, true, true),
-            (json!({}), true, false, false),
-            (annotated("true"), false, false, true),
-            (annotated("false"), true, true, false),
-            (annotated("yes"), false, true, false),
-            (annotated("yes"), true, true, true),
+            (json!({}), PoolSurge::Never, true, false),
+            (json!({}), PoolSurge::Single, true, true),
+            (json!({}), PoolSurge::Single, false, false),
+            (json!({}), PoolSurge::Blocked, true, false),
+            (annotated("true"), PoolSurge::Never, false, true),
+            (annotated("false"), PoolSurge::Single, true, false),
+            (annotated("yes"), PoolSurge::Never, true, false),
+            (annotated("yes"), PoolSurge::Single, true, true),
         ];
-        for (metadata, pool_requests, alone, expected) in rows {
+        for (metadata, pool, alone, expected) in rows {
             let pod = pod(metadata.clone(), json!({}));
-            assert_eq!(surges(&pod, pool_requests, || alone), expected, "{metadata} {pool_requests} {alone}");
+            assert_eq!(surges(&pod, pool, || alone, || false), expected, "{metadata} {pool:?} {alone}");
         }
         assert_eq!(misread_surge(&pod(annotated("yes"), json!({}))), Some("yes"));
         assert_eq!(misread_surge(&pod(annotated("false"), json!({}))), None);
@@ -148,8 +162,18 @@ mod tests {
             ("on its way out", json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), json!({}), false),
         ];
         for (what, metadata, spec, expected) in rows {
-            assert_eq!(surges(&pod(metadata, spec), true, || true), expected, "{what}");
+            let surges = surges(&pod(metadata, spec), PoolSurge::Single, || true, || false);
+            assert_eq!(surges, expected, "{what}");
         }
+    }
+
+    #[test]
+    fn surges_by_default_where_a_budget_blocks_the_only_pod() {
+        let pod = pod(json!({}), json!({}));
+        assert!(surges(&pod, PoolSurge::Blocked, || true, || true));
+        assert!(
+            !surges(&pod, PoolSurge::Blocked, || false, || true) && !surges(&pod, PoolSurge::Never, || true, || true)
+        );
     }
 
     #[test]

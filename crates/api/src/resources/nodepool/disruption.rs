@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::schedule::{self, InvalidSchedule, Schedule, UnknownZone};
 use super::{Budget, DisruptionReason, NodePool};
 use crate::names::annotation;
+use crate::objects::PoolSurge;
 use crate::units::duration::{self, InvalidSpan};
 use crate::units::price::{InvalidPrice, InvalidShare, micro_dollars, share};
 
@@ -195,14 +196,15 @@ impl NodePool {
         }
     }
 
-    /// Reports whether single pods of Deployments get a copy before their eviction.
+    /// Returns the pods that get a copy before their eviction.
     ///
     /// # Errors
     /// Returns an error if the annotation is neither `true` nor `false`.
-    pub fn surges(&self) -> Result<bool, DisruptionFault> {
+    pub fn surges(&self) -> Result<PoolSurge, DisruptionFault> {
         match self.annotation(annotation::SURGE) {
-            None | Some(annotation::FALSE) => Ok(false),
-            Some(annotation::TRUE) => Ok(true),
+            None => Ok(PoolSurge::Blocked),
+            Some(annotation::FALSE) => Ok(PoolSurge::Never),
+            Some(annotation::TRUE) => Ok(PoolSurge::Single),
             Some(text) => Err(DisruptionFault::Surge(text.to_owned())),
         }
     }
