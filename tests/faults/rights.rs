@@ -9,7 +9,7 @@ use api::objects::{Node, NodeReport};
 use api::status::Conditioned;
 use api::{
     CapacityBuffer, Commitment, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy, annotation,
-    condition, reason,
+    condition, label, reason,
 };
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use kube::ResourceExt;
