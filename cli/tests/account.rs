@@ -98,10 +98,12 @@ describe-reserved-instances) echo '{"ReservedInstances": [
 describe-savings-plans) echo '{"savingsPlans": [
     {"savingsPlanId": "aa", "state": "active", "savingsPlanType": "Compute", "commitment": "2.00000000", "currency": "USD",
      "end": "2028-11-01T00:00:00.000Z"},
+    {"savingsPlanId": "dd", "state": "active", "savingsPlanType": "Compute", "commitment": "1.0", "currency": "USD"},
     {"savingsPlanId": "bb", "state": "active", "savingsPlanType": "EC2Instance", "commitment": "1.0", "region": "eu-west-1",
      "ec2InstanceFamily": "m5"},
     {"savingsPlanId": "cc", "state": "active", "savingsPlanType": "SageMaker", "commitment": "1.0"}]}' ;;
-describe-savings-plan-rates) echo '{"savingsPlanId": "aa", "searchResults": [
+describe-savings-plan-rates) [ "$4" = dd ] && echo '{"savingsPlanId": "dd", "searchResults": []}' ||
+    echo '{"savingsPlanId": "aa", "searchResults": [
     {"rate": "0.06400000", "currency": "USD", "unit": "Hrs", "productType": "EC2", "usageType": "BoxUsage:m6i.large",
      "properties": [{"name": "region", "value": "us-east-1"}, {"name": "instanceType", "value": "m6i.large"}]},
     {"rate": "0.02", "unit": "Hrs", "productType": "Fargate", "usageType": "Fargate-vCPU-Hours", "properties": []}]}' ;;
@@ -124,6 +126,7 @@ fn commitments_are_manifests_that_plan_reads() {
         "Reserved Instances 3c are for Windows, not for Linux: left out",
         "Reserved Instances 5e are for dedicated tenancy: left out",
         "Savings Plan bb is for region eu-west-1: left out",
+        "savings-plan-dd has no rate for Linux instances in us-east-1: left out",
         "Savings Plan cc is for SageMaker, not for EC2: left out",
     ];
     assert!(notes.iter().all(|note| answer.stderr.contains(note)), "{}", answer.stderr);

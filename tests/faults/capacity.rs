@@ -381,7 +381,7 @@ fn commitment_is_used_first_and_consolidated_after_its_end() {
     });
 }
 
-/// At the end of its active times a NodePool loses all nodes at once, whatever its budgets. Its pods wait until the times begin again.
+/// At the end of its active times a NodePool loses all nodes together, whatever its budgets. Its pods wait until the times begin again.
 #[test]
 fn nodepool_has_nodes_only_at_its_active_times() {
     run(async |fixture| {

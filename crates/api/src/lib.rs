@@ -24,7 +24,7 @@ pub use protocol::{drain, risk, timeline};
 pub use resources::capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
 pub use resources::cost::commitment::{Commitment, CommitmentSpec, CommitmentStatus};
 pub use resources::cost::spendpolicy::{SpendPolicy, SpendPolicySpec, SpendPolicyStatus};
-pub use resources::cost::{commitment, spendpolicy};
+pub use resources::cost::{FieldFault, commitment, spendpolicy};
 pub use resources::nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
 pub use resources::nodeclass::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
 pub use resources::nodeoverlay::{NodeOverlay, NodeOverlaySpec, NodeOverlayStatus, OverlayRequirement};

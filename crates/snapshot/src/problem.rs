@@ -174,7 +174,7 @@ pub enum Problem {
         /// Name of the SpendPolicy.
         policy: String,
         /// Problem of the policy.
-        fault: api::spendpolicy::SpendFault,
+        fault: api::FieldFault,
     },
     /// A Commitment is invalid and pays for nothing.
     #[error("Commitment {commitment}: pays for nothing until it is corrected: {fault}")]
@@ -182,7 +182,7 @@ pub enum Problem {
         /// Name of the Commitment.
         commitment: String,
         /// Problem of the Commitment.
-        fault: api::commitment::CommitmentFault,
+        fault: api::FieldFault,
     },
     /// No node can use a Commitment.
     #[error("Commitment {commitment}: no EC2NodeClass has an on-demand instance type for which it pays")]

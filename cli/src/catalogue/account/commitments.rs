@@ -104,7 +104,10 @@ pub fn commitments(region: &str) -> Result<AccountCommitments, Failure> {
     for plan in plans.savings_plans.into_iter().filter(|it| it.state == "active") {
         let name = format!("savings-plan-{}", plan.savings_plan_id);
         match is_for_region(&plan, region) {
-            Ok(()) => drop(found.insert(name, savings_plan(&aws, plan)?)),
+            Ok(()) => match savings_plan(&aws, plan)? {
+                Some(spec) => drop(found.insert(name, spec)),
+                None => notes.push(format!("{name} has no rate for Linux instances in {region}: left out")),
+            },
             Err(note) => notes.push(note),
         }
     }
@@ -158,7 +161,8 @@ fn is_for_region(plan: &Plan, region: &str) -> Result<(), String> {
     }
 }
 
-fn savings_plan(aws: &AwsCli<'_>, plan: Plan) -> Result<CommitmentSpec, Failure> {
+/// Returns the Commitment of a plan; `None` if it has no rates in the region.
+fn savings_plan(aws: &AwsCli<'_>, plan: Plan) -> Result<Option<CommitmentSpec>, Failure> {
     let region = format!("name=region,values={}", aws.region);
     let filters = ["--filters", &region, "name=tenancy,values=shared", "name=productDescription,values=Linux/UNIX"];
     let call = ["describe-savings-plan-rates", "--savings-plan-id", &plan.savings_plan_id];
@@ -173,8 +177,10 @@ fn savings_plan(aws: &AwsCli<'_>, plan: Plan) -> Result<CommitmentSpec, Failure>
         discount_percent: None,
         rates: rates.search_results.into_iter().filter_map(of_type).collect(),
     };
+    let has_rates = !savings_plan.rates.is_empty();
     let end_time = plan.end.map(Time);
-    Ok(CommitmentSpec { savings_plan: Some(savings_plan), end_time, ..CommitmentSpec::default() })
+    let spec = CommitmentSpec { savings_plan: Some(savings_plan), end_time, ..CommitmentSpec::default() };
+    Ok(has_rates.then_some(spec))
 }
 
 fn manifests(found: &BTreeMap<String, CommitmentSpec>) -> Result<String, Failure> {

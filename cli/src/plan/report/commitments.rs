@@ -21,8 +21,8 @@ pub struct CommitmentReport {
 pub(super) fn commitments(answer: &PlanAnswer) -> Vec<CommitmentReport> {
     let report = |(state, used): (&CommitmentState, &CommitmentUse)| CommitmentReport {
         name: state.commitment.clone(),
-        used_before: percent(used),
-        used_after: percent(&CommitmentUse { used: used_after(answer, &state.commitment, used), ..*used }),
+        used_before: used.used_percent(),
+        used_after: CommitmentUse { used: used_after(answer, &state.commitment, used), ..*used }.used_percent(),
     };
     paying(answer).map(report).collect()
 }
@@ -50,9 +50,4 @@ fn used_after(answer: &PlanAnswer, name: &str, used: &CommitmentUse) -> i64 {
     let commitment = snapshot.commitment(name);
     let added = launched.filter_map(|launch| commitment?.use_of(launch.instance_types.first()?));
     used.used - released.map(|share| share.amount).sum::<i64>() + added.sum::<i64>()
-}
-
-fn percent(used: &CommitmentUse) -> String {
-    let share = used.used_share();
-    format!("{}.{}", share / 10, share % 10)
 }

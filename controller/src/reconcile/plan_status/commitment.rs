@@ -6,7 +6,7 @@ use api::commitment::CommitmentStatus;
 use api::price::dollars;
 use api::{Commitment, condition, reason};
 use jiff::Timestamp;
-use snapshot::{CommitmentState, CommitmentUse, UnusableCommitment};
+use snapshot::{CommitmentState, UnusableCommitment};
 
 use super::FoundCondition;
 use crate::state::plans::results::CommitmentStateAtGeneration;
@@ -43,7 +43,7 @@ fn next_status(view: &CommitmentView, state: &CommitmentState) -> CommitmentStat
     let paying = state.verdict.as_ref().ok();
     let mut status = CommitmentStatus {
         pays_for: paying.map(|_| view.commitment.spec.pays_for()),
-        used: paying.map(used),
+        used: paying.map(|it| format!("{}%", it.used_percent())),
         nodes: paying.map_or(0, |it| i64::try_from(it.nodes).unwrap_or(i64::MAX)),
         covered_cost_per_hour: paying.map(|it| dollars(it.covered.0)),
         conditions,
@@ -51,12 +51,6 @@ fn next_status(view: &CommitmentView, state: &CommitmentState) -> CommitmentStat
     let generation = view.commitment.metadata.generation.unwrap_or_default();
     FoundCondition::set_all(&[readiness(state)], &mut status.conditions, generation, view.now);
     status
-}
-
-/// Returns the used part in percent.
-fn used(state: &CommitmentUse) -> String {
-    let share = state.used_share();
-    format!("{}.{}%", share / 10, share % 10)
 }
 
 fn readiness(state: &CommitmentState) -> FoundCondition {
@@ -78,9 +72,10 @@ fn readiness(state: &CommitmentState) -> FoundCondition {
 
 #[cfg(test)]
 mod tests {
-    use api::commitment::CommitmentFault;
+    use api::FieldFault;
     use planner::MicroDollars;
     use serde_json::{Value, json};
+    use snapshot::CommitmentUse;
 
     use super::*;
     use crate::fixture::{at, body, words, written};
@@ -114,7 +109,7 @@ mod tests {
 
     #[test]
     fn decide_reports_why_it_pays_for_nothing() {
-        let fault = CommitmentFault { path: "spec.sharePercent".to_owned(), problem: "is wrong".to_owned() };
+        let fault = FieldFault { path: "spec.sharePercent".to_owned(), problem: "is wrong".to_owned() };
         let rows = [
             (
                 UnusableCommitment::Invalid(vec![fault]),

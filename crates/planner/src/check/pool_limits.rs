@@ -109,7 +109,7 @@ fn commitments(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlightNodes
     for (position, launch) in plan.launches.iter().enumerate() {
         let (Some(name), Some(in_flight_node)) = (&launch.commitment, in_flight_nodes.get(position)) else { continue };
         let subject = format!("launch {position}");
-        let commitment = snapshot.commitments.iter().find(|it| it.name == *name);
+        let commitment = snapshot.commitment(name);
         let amount = |kind: &String| commitment.and_then(|it| it.uses.get(kind)).copied();
         let amounts: Option<Vec<i64>> = launch.instance_types.iter().map(amount).collect();
         let Some(first) = amounts.and_then(|amounts| amounts.first().copied()) else {
@@ -128,7 +128,7 @@ fn commitments(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlightNodes
     for (name, used) in used {
         let gone = snapshot.nodes.iter().filter(|node| removed.contains(node.name.as_str()));
         let released: i64 = gone.flat_map(|it| &it.paid).filter(|it| it.commitment == *name).map(|it| it.amount).sum();
-        let left = snapshot.commitments.iter().find(|it| it.name == *name).map_or(0, |it| it.left);
+        let left = snapshot.commitment(name).map_or(0, |it| it.left);
         findings.expect(used <= left + released, &format!("commitment {name}"), || {
             format!("pays for {used}, has {left} and {released} of removed nodes")
         });

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::Commitment;
-use api::commitment::{CommitmentFault, CommitmentTerm, OnDemandType};
+use api::commitment::{CommitmentTerm, OnDemandType};
+use api::{Commitment, FieldFault};
 use planner::{CapacityType, InstanceType, MicroDollars, Snapshot};
 
 use crate::{Input, Problem};
@@ -32,11 +32,11 @@ pub struct CommitmentUse {
 }
 
 impl CommitmentUse {
-    /// Returns the used part in thousandths.
+    /// Returns the used part in percent, with one decimal.
     #[must_use]
-    pub fn used_share(&self) -> i64 {
+    pub fn used_percent(&self) -> String {
         let share = i128::from(self.used) * 1000 / i128::from(self.amount.max(1));
-        i64::try_from(share).unwrap_or(i64::MAX)
+        format!("{}.{}", share / 10, share % 10)
     }
 }
 
@@ -44,7 +44,7 @@ impl CommitmentUse {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnusableCommitment {
     /// Fields are invalid.
-    Invalid(Vec<CommitmentFault>),
+    Invalid(Vec<FieldFault>),
     /// It pays later.
     NotStarted,
     /// It no longer pays.
@@ -110,7 +110,7 @@ fn problems_of(name: &str, reason: &UnusableCommitment) -> Vec<Problem> {
     match reason {
         UnusableCommitment::Invalid(faults) => {
             let problem =
-                |fault: &CommitmentFault| Problem::Commitment { commitment: name.to_owned(), fault: fault.clone() };
+                |fault: &FieldFault| Problem::Commitment { commitment: name.to_owned(), fault: fault.clone() };
             faults.iter().map(problem).collect()
         }
         UnusableCommitment::NoTypes => vec![Problem::CommitmentWithoutTypes { commitment: name.to_owned() }],

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::SpendPolicy;
-use api::spendpolicy::{SpendFault, SpendLimits};
+use api::spendpolicy::SpendLimits;
+use api::{FieldFault, SpendPolicy};
 use planner::{MicroDollars, MinimumSavings, Pool, PreferencePremium, SpendLimit};
 
 use super::hourly_cost;
@@ -27,7 +27,7 @@ pub struct SpendState {
     /// Hourly cost of their nodes.
     pub cost: MicroDollars,
     /// Limits at this moment, or the problems of the policy.
-    pub limits: Result<SpendLimits, Vec<SpendFault>>,
+    pub limits: Result<SpendLimits, Vec<FieldFault>>,
 }
 
 impl SpendState {

@@ -45,7 +45,7 @@ fn nodes_use_commitments_in_the_order_of_ec2() {
     assert_eq!((paid.len(), paid[0].commitment.as_str(), paid[0].price), (1, "b-bought", price));
     let used = CommitmentUse { amount: 2_000_000, used: 1_000_000, nodes: 1, covered: price };
     assert_eq!(state(&built, "b-bought").verdict, Ok(used));
-    assert_eq!(used.used_share(), 500);
+    assert_eq!(used.used_percent(), "50.0");
     let unused = CommitmentUse { amount: 10_000_000, ..CommitmentUse::default() };
     assert_eq!(state(&built, "a-plan").verdict, Ok(unused));
     assert!(built.problems.is_empty(), "{:?}", built.problems);

@@ -9,7 +9,7 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use rules::{CommitmentFault, CommitmentTerm, OnDemandType};
+pub use rules::{CommitmentTerm, OnDemandType};
 
 use super::DOLLARS;
 use crate::resources::schema_rules::{cel_rule, values};

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use month_cost::{MonthCost, Spending};
-pub use rules::{SpendFault, SpendLimits, SpendRules};
+pub use rules::{SpendLimits, SpendRules};
 
 use super::DOLLARS;
 use crate::objects::selector::LabelSelector;

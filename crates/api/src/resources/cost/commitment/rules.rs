@@ -1,11 +1,11 @@
 //! Evaluation of a Commitment: the amount that it has, and what nodes of each instance type use of it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use jiff::Timestamp;
 
 use super::{CommitmentSpec, ReservedInstances, SavingsPlan};
+use crate::resources::cost::FieldFault;
 use crate::units::price::{dollars, micro_dollars};
 
 /// Millionths of a dollar, and of an instance in Reserved Instances.
@@ -14,21 +14,6 @@ const MILLION: i64 = 1_000_000;
 /// Families whose Reserved Instances count for one size only, by the beginning of their names: those with accelerators, for high
 /// performance computing, and with large memory.
 const SINGLE_SIZES: [&str; 10] = ["dl", "g4", "g5", "g6", "gr6", "hpc", "inf", "p", "trn", "u"];
-
-/// Problem of a Commitment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommitmentFault {
-    /// Path of the field, such as `spec.savingsPlan.costPerHour`.
-    pub path: String,
-    /// Problem as a sentence that does not contain the path.
-    pub problem: String,
-}
-
-impl fmt::Display for CommitmentFault {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}: {}", self.path, self.problem)
-    }
-}
 
 /// Time in relation to the term of a Commitment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,9 +58,9 @@ impl CommitmentSpec {
 
     /// Returns all problems; empty if it is valid.
     #[must_use]
-    pub fn faults(&self) -> Vec<CommitmentFault> {
+    pub fn faults(&self) -> Vec<FieldFault> {
         let mut faults = Vec::new();
-        let mut add = |path: &str, problem: String| faults.push(CommitmentFault { path: path.to_owned(), problem });
+        let mut add = |path: &str, problem: String| faults.push(FieldFault { path: path.to_owned(), problem });
         match (&self.savings_plan, &self.reserved_instances) {
             (Some(plan), None) => plan.faults(&mut add),
             (None, Some(reserved)) => reserved.faults(&mut add),

@@ -8,25 +8,11 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{SpendPolicySpec, SpendWindow};
 use crate::names::label;
+use crate::resources::cost::FieldFault;
 use crate::resources::nodepool::NodePool;
 use crate::resources::nodepool::schedule::{self, Schedule};
 use crate::units::duration;
 use crate::units::price::micro_dollars;
-
-/// Problem of a SpendPolicy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SpendFault {
-    /// Path of the field, such as `spec.windows[0].schedule`.
-    pub path: String,
-    /// Problem as a sentence that does not contain the path.
-    pub problem: String,
-}
-
-impl fmt::Display for SpendFault {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}: {}", self.path, self.problem)
-    }
-}
 
 /// Limits of the hourly cost at one moment, in micro-dollars; `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +46,7 @@ impl SpendPolicySpec {
     ///
     /// # Errors
     /// Returns all problems. A policy with a problem permits no launch, since a limit that fails open would be none.
-    pub fn rules(&self) -> Result<SpendRules, Vec<SpendFault>> {
+    pub fn rules(&self) -> Result<SpendRules, Vec<FieldFault>> {
         let mut faults = Faults::default();
         let zone = self.time_zone.as_deref().map_or(Ok(TimeZone::UTC), schedule::zone);
         let rules = SpendRules {
@@ -101,12 +87,12 @@ impl SpendRules {
 }
 
 #[derive(Default)]
-struct Faults(Vec<SpendFault>);
+struct Faults(Vec<FieldFault>);
 
 impl Faults {
     /// Returns the value, or takes the problem of the field.
     fn take<T>(&mut self, path: &str, value: Result<T, impl fmt::Display>) -> Option<T> {
-        let fault = |problem: &dyn fmt::Display| SpendFault { path: path.to_owned(), problem: problem.to_string() };
+        let fault = |problem: &dyn fmt::Display| FieldFault { path: path.to_owned(), problem: problem.to_string() };
         value.map_err(|problem| self.0.push(fault(&problem))).ok()
     }
 
