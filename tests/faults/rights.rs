@@ -21,7 +21,8 @@ use testbed::controlplane::{Account, AuditedRequest};
 use testbed::eventually;
 
 use super::fixture::{Fixture, LIMIT, run};
-use super::{packing, surge};
+use super::packing;
+use super::surge::{Removal, Single};
 
 const POOL: &str = "rightful";
 /// Name of a report of a node that never existed.
@@ -92,7 +93,8 @@ async fn granted(fixture: &Fixture) -> Result<BTreeSet<Right>> {
 #[test]
 fn controller_uses_every_right_of_the_chart() {
     run(async |fixture| {
-        surge::a_copy_comes_first(fixture, "copied", &json!({annotation::SURGE: "true"})).await?;
+        let copied = Single { app: "copied", annotations: json!({annotation::SURGE: "true"}), blocked: true };
+        copied.moves_without_a_gap(fixture, Removal::Deletion).await?;
         packing::lowers_requests(fixture).await?;
         stale_report(fixture).await?;
         wait_for_status_conditions(fixture).await?;

@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
-use api::{annotation, taint};
-use drain::{Action, BudgetPolicy, PodOnNode, Protection, Reply, Settings};
+use api::objects::Surged;
+use api::{annotation, label, taint};
+use drain::{Action, AwaitedCopy, BudgetPolicy, PodOnNode, Protection, Reply, Settings};
 use machine::agent::drain::DrainSettings;
 
 use crate::cluster::{Cluster, ClusterError, Pod};
 use crate::host::clock::{ClockOffset, WallOffset};
 use crate::notices::moment;
+
+/// Maximum time for which the eviction of a pod waits for its copy, if the controller that has started it is silent.
+const COPY_READY_WITHIN: Duration = Duration::from_mins(5);
 
 /// Converts these pods for a drain; all times are by the agent's clock.
 #[must_use]
@@ -17,9 +21,14 @@ pub fn pods_on_node(pods: &[Pod], wall: WallOffset) -> Vec<PodOnNode> {
         Protection::Until(end) => Protection::Until(wall.ours(end)),
         Protection::None | Protection::Always => protection,
     };
+    let copy = |copy| match copy {
+        AwaitedCopy::Starting(end) => AwaitedCopy::Starting(wall.ours(end)),
+        AwaitedCopy::None | AwaitedCopy::Requested => copy,
+    };
     let ours = |pod: PodOnNode| PodOnNode {
         deletion: pod.deletion.map(|at| wall.ours(at)),
         do_not_disrupt: protection(pod.do_not_disrupt),
+        copy: copy(pod.copy),
         ..pod
     };
     pods.iter().map(|pod| ours(pod_on_node(pod))).collect()
@@ -44,7 +53,20 @@ pub fn pod_on_node(pod: &Pod) -> PodOnNode {
         tolerates_disrupted: bears(taint::NO_SCHEDULE),
         mirror: pod.metadata.annotations.contains_key(annotation::MIRROR_POD),
         do_not_disrupt: protection(pod),
+        copy: awaited_copy(pod),
     }
+}
+
+/// Returns the copy that the pod asks for by `kerf.sh/surge`, or that the controller has started. Only pods of Deployments without
+/// claims have copies. Anything else that prevents a copy is known only to the controller, which starts none then.
+fn awaited_copy(pod: &Pod) -> AwaitedCopy {
+    let annotations = &pod.metadata.annotations;
+    if let Some(surged) = annotations.get(annotation::SURGED).and_then(|text| Surged::parse(text)) {
+        return AwaitedCopy::Starting(moment(surged.since) + COPY_READY_WITHIN);
+    }
+    let asks = annotations.get(annotation::SURGE).is_some_and(|value| value == annotation::TRUE);
+    let is_of_deployment = pod.metadata.labels.contains_key(label::POD_TEMPLATE_HASH);
+    if asks && is_of_deployment && pod.spec.claims() == 0 { AwaitedCopy::Requested } else { AwaitedCopy::None }
 }
 
 fn owner_kind(pod: &Pod) -> Option<String> {
@@ -168,6 +190,7 @@ mod tests {
             tolerates_disrupted: true,
             mirror: true,
             do_not_disrupt: Protection::None,
+            copy: AwaitedCopy::None,
         };
         assert_eq!(pod, expected);
     }
@@ -194,10 +217,35 @@ mod tests {
     }
 
     #[test]
+    fn pod_on_node_reads_the_copy_for_which_a_pod_waits() {
+        let hash = json!({"pod-template-hash": "7d9"});
+        let claim = json!({"volumes": [{"persistentVolumeClaim": {"claimName": "data"}}]});
+        let surged = "rs web-7d9 2026-01-01T12:00:00Z";
+        let started = AwaitedCopy::Starting(Millis(1_767_268_800_000 + 300_000));
+        let rows = [
+            ("nothing", json!({}), &hash, json!({}), AwaitedCopy::None),
+            ("asks", json!({"kerf.sh/surge": "true"}), &hash, json!({}), AwaitedCopy::Requested),
+            ("asks for none", json!({"kerf.sh/surge": "false"}), &hash, json!({}), AwaitedCopy::None),
+            ("of no Deployment", json!({"kerf.sh/surge": "true"}), &json!({}), json!({}), AwaitedCopy::None),
+            ("with a claim", json!({"kerf.sh/surge": "true"}), &hash, claim, AwaitedCopy::None),
+            ("detached", json!({"kerf.sh/surge": "true", "kerf.sh/surged": surged}), &json!({}), json!({}), started),
+            ("detached by default", json!({"kerf.sh/surged": surged}), &json!({}), json!({}), started),
+            ("of another text", json!({"kerf.sh/surged": "rs"}), &hash, json!({}), AwaitedCopy::None),
+        ];
+        for (what, annotations, labels, spec, expected) in rows {
+            let pod = read(json!({"metadata": {"annotations": annotations, "labels": labels}, "spec": spec}));
+            assert_eq!(pod.copy, expected, "{what}");
+        }
+    }
+
+    #[test]
     fn pods_on_node_converts_times_to_the_clock_of_the_agent() {
         let object = json!({
             "metadata": {
-                "annotations": {"karpenter.sh/do-not-disrupt": "1m"}, "deletionTimestamp": "2026-01-01T12:00:30Z",
+                "annotations": {
+                    "karpenter.sh/do-not-disrupt": "1m", "kerf.sh/surged": "rs web-7d9 2026-01-01T12:00:00Z",
+                },
+                "deletionTimestamp": "2026-01-01T12:00:30Z",
             },
             "status": {"startTime": "2026-01-01T12:00:00Z"},
         });
@@ -205,6 +253,7 @@ mod tests {
         let [pod]: [PodOnNode; 1] = pods_on_node(&[pod], WallOffset(7000)).try_into().unwrap_or_default();
         assert_eq!(pod.deletion, Some(Millis(1_767_268_823_000)));
         assert_eq!(pod.do_not_disrupt, Protection::Until(Millis(1_767_268_853_000)));
+        assert_eq!(pod.copy, AwaitedCopy::Starting(Millis(1_767_269_093_000)));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
 use api::{NodeClaim, Taint, annotation, condition, finalizer, label, reason, taint};
-use drain::{Drain, Millis, PodOnNode, Protection};
+use drain::{AwaitedCopy, Drain, Millis, PodOnNode, Protection};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -185,6 +185,7 @@ pub fn decide(view: &NodeView, drain: &mut Drain) -> NodeDecision {
         release(view, &mut decision);
     } else if !is_closed(&view.node) {
         decision.steps.push(close(view, drain));
+        decision.steps.extend(surge::start_late_copies(view));
     } else {
         empty(view, drain, &mut decision);
     }
@@ -407,13 +408,20 @@ fn on_node(pod: &Pod, now: Timestamp) -> PodOnNode {
         priority: pod.spec.priority.unwrap_or_default(),
         size: size(pod),
         claims: 0,
-        grace_seconds: pod.spec.termination_grace_period_seconds.and_then(|grace| grace.try_into().ok()).unwrap_or(30),
+        grace_seconds: grace_seconds(pod),
         terminal: pod.is_terminal(),
         deletion: pod.metadata.deletion_timestamp.as_ref().map(|time| millis(time.0)),
         tolerates_disrupted: pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(&disrupted)),
         mirror: pod.is_static(),
         do_not_disrupt: protection(pod, now),
+        // The drain begins when the copies are ready.
+        copy: AwaitedCopy::None,
     }
+}
+
+/// Returns the grace period of the pod. The API server writes its default of 30 s.
+fn grace_seconds(pod: &Pod) -> u64 {
+    pod.spec.termination_grace_period_seconds.and_then(|grace| grace.try_into().ok()).unwrap_or(30)
 }
 
 fn protection(pod: &Pod, now: Timestamp) -> Protection {

@@ -26,7 +26,7 @@ pub use drain_owner::{
 pub use eviction::reply::{Refusal, Refused, Reply};
 pub use moment::Millis;
 pub use order::{DrainOrder, DrainOrders};
-pub use pod::{Group, PodOnNode, PodOutcome, Protection, Skip};
+pub use pod::{AwaitedCopy, Group, PodOnNode, PodOutcome, Protection, Skip};
 pub use progress::{DrainReport, Progress};
 pub use settings::{BudgetPolicy, DaemonSets, Settings};
 pub use state_machine::{Action, Drain};

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::moment::Millis;
 
+/// Time in which a controller starts the copy of a pod that asks for one.
+const COPY_STARTS_WITHIN: Duration = Duration::from_secs(10);
+
 /// Time after the planned end of a deletion at which the pod counts as stuck: kubelet will not report its end any more.
 pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(60);
 
@@ -53,6 +56,22 @@ pub struct PodOnNode {
     /// Protection by its annotation `karpenter.sh/do-not-disrupt`.
     #[serde(rename = "protection", default)]
     pub do_not_disrupt: Protection,
+    /// Copy that must be ready before its eviction.
+    #[serde(default)]
+    pub copy: AwaitedCopy,
+}
+
+/// Copy of a pod, for which an eviction after a notice waits. The controller starts copies and knows which are ready. Its request
+/// for the termination of the node ends the wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AwaitedCopy {
+    /// The pod needs no copy.
+    #[default]
+    None,
+    /// The pod asks for a copy, and no controller has started one.
+    Requested,
+    /// A controller has started the copy. The eviction does not wait beyond this time.
+    Starting(Millis),
 }
 
 /// Protection of a pod from voluntary eviction.
@@ -85,6 +104,17 @@ impl Protection {
             Self::None => Some(Millis(0)),
             Self::Until(end) => Some(end),
             Self::Always => None,
+        }
+    }
+}
+
+impl AwaitedCopy {
+    /// Returns the time from which a pod that was first seen at `seen` does not wait for its copy.
+    pub(crate) fn end(self, seen: Millis) -> Millis {
+        match self {
+            Self::None => Millis(0),
+            Self::Requested => seen + COPY_STARTS_WITHIN,
+            Self::Starting(end) => end,
         }
     }
 }

@@ -56,6 +56,8 @@ pub struct Settings {
     pub do_not_disrupt: BudgetPolicy,
     /// Treatment of pods without a controlling owner, which are not recreated.
     pub bare: BudgetPolicy,
+    /// `true` if a pod is evicted only after its copy is ready, or when it need not wait any longer.
+    pub await_copies: bool,
     /// Maximum number of concurrent evictions, and of concurrent deletions.
     pub abreast: usize,
     /// First delay after a refusal; it doubles with each further one.
@@ -82,6 +84,7 @@ impl Default for Settings {
             daemon_sets: DaemonSets::Skip,
             do_not_disrupt: BudgetPolicy::Hold,
             bare: BudgetPolicy::Evict,
+            await_copies: false,
             abreast: 16,
             retry_min: Duration::from_millis(100),
             retry_max: Duration::from_secs(10),
@@ -105,6 +108,7 @@ impl Settings {
             retry_max: Duration::from_secs(5),
             probe_max: Duration::from_millis(500),
             detach: Duration::from_secs(60),
+            await_copies: true,
             seed,
             ..Self::default()
         }
@@ -124,11 +128,12 @@ impl Settings {
     }
 
     /// Returns the same rules with Karpenter's handling of deadlines. There is no reserve, and no eviction before the pod's
-    /// group. Only Karpenter's policy for skipped pods applies.
+    /// group. Only Karpenter's policy for skipped pods applies. Copies of pods are ready before a termination is requested.
     #[must_use]
     pub fn as_terminating(self) -> Self {
-        let Self { reserve, grace_cap, jump, do_not_disrupt, bare, .. } = Self::for_termination(None, self.seed);
-        Self { reserve, grace_cap, jump, do_not_disrupt, bare, ..self }
+        let Self { reserve, grace_cap, jump, do_not_disrupt, bare, await_copies, .. } =
+            Self::for_termination(None, self.seed);
+        Self { reserve, grace_cap, jump, do_not_disrupt, bare, await_copies, ..self }
     }
 
     /// Returns the time at which pods should be gone: the deadline minus the reserve.
@@ -159,6 +164,11 @@ impl Settings {
             (false, BudgetPolicy::Hold) => pod.do_not_disrupt.end(),
             (false, BudgetPolicy::Evict | BudgetPolicy::Leave) => Some(Millis(0)),
         }
+    }
+
+    /// Returns the time from which a pod that was first seen at `seen` does not wait for its copy.
+    pub(crate) fn copy_awaited_until(&self, pod: &PodOnNode, seen: Millis) -> Millis {
+        if self.await_copies { pod.copy.end(seen) } else { Millis(0) }
     }
 
     /// Returns why the drain does not wait for the pod, or `None` if the drain waits.

@@ -192,7 +192,8 @@ impl TrackedPod {
             (PodState::Refused { next, .. }, None) => next,
             _ => Millis(0),
         };
-        Some(group.max(retry).max(released).max(context.times.open + self.lead_time(context)))
+        let copy = context.settings.copy_awaited_until(&self.pod, self.seen);
+        Some(group.max(retry).max(released).max(copy).max(context.times.open + self.lead_time(context)))
     }
 
     /// Returns the time at which the pod must leave although a policy leaves it on the node at `now`: the end of its protection.

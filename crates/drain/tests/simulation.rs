@@ -10,7 +10,7 @@ mod server;
 
 use std::time::Duration;
 
-use drain::{DaemonSets, DrainOrder, Millis, PodOnNode, PodOutcome, Protection, Settings, Skip};
+use drain::{AwaitedCopy, DaemonSets, DrainOrder, Millis, PodOnNode, PodOutcome, Protection, Settings, Skip};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 
 use client::{Client, Event};
@@ -68,8 +68,13 @@ fn any_pod() -> impl Strategy<Value = PodOnNode> {
         1 => Just(Protection::Always),
         1 => (1_u64..150).prop_map(|seconds| Protection::Until(T0 + Duration::from_secs(seconds))),
     ];
-    (owner, rarely(), -5_i32..5, grace, deletion, protection, [rarely(), rarely(), rarely()]).prop_map(
-        |(owner_kind, critical, priority, grace, deletion, protection, [terminal, tolerates, mirror])| PodOnNode {
+    let copy = prop_oneof![
+        12 => Just(AwaitedCopy::None),
+        1 => Just(AwaitedCopy::Requested),
+        1 => (1_u64..150).prop_map(|seconds| AwaitedCopy::Starting(T0 + Duration::from_secs(seconds))),
+    ];
+    (owner, rarely(), -5_i32..5, grace, deletion, (protection, copy), [rarely(), rarely(), rarely()]).prop_map(
+        |(owner_kind, critical, priority, grace, deletion, (protection, copy), [terminal, tolerates, mirror])| PodOnNode {
             owner_kind,
             critical,
             priority,
@@ -78,6 +83,7 @@ fn any_pod() -> impl Strategy<Value = PodOnNode> {
             tolerates_disrupted: tolerates,
             mirror,
             do_not_disrupt: protection,
+            copy,
             ..plain("", grace)
         },
     )

@@ -1,6 +1,9 @@
 //! Pods that are evicted only after a copy is ready. The pod is detached from its ReplicaSet, which creates a copy. The pod is
 //! evicted when the copy is ready. An annotation of the pod identifies its copies ([`api::objects::Surged`]), so that any
 //! process can continue.
+//!
+//! After a notice of EC2 the agent drains its node without a request. It leaves pods that wait for a copy on the node until the
+//! controller requests the termination ([`drain::AwaitedCopy`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +26,8 @@ const UNWANTED: SignedDuration = SignedDuration::from_mins(5);
 const SLOW: SignedDuration = SignedDuration::from_mins(1);
 /// Time before the deadline that is reserved for evictions.
 const HURRY: Duration = Duration::from_secs(60);
+/// The same time where the agent has already evicted all other pods after a notice.
+const HURRY_AFTER_NOTICE: Duration = Duration::from_secs(15);
 /// Maximum difference between the clocks of API server and controller.
 const CLOCKS: SignedDuration = SignedDuration::from_secs(30);
 /// Length to which the API server cuts generated names, before their last five letters.
@@ -101,6 +106,13 @@ pub(super) fn before_draining(view: &NodeView) -> Option<Vec<Operation>> {
     (!waiting.is_empty()).then(|| letting_go.chain(slow).collect())
 }
 
+/// Returns the operations that start copies when the deadline leaves no time to wait for them. A copy that starts before its pod
+/// is evicted is ready earlier.
+pub(super) fn start_late_copies(view: &NodeView) -> Vec<Operation> {
+    let all = || view.surging.iter().filter_map(|it| let_go(it, view.now)).flatten().collect();
+    if is_patient(view) { Vec::new() } else { all() }
+}
+
 /// Returns the names of the pods that wait for a copy.
 pub(super) fn waited_for(view: &NodeView) -> String {
     let waiting = view.surging.iter().filter(|it| waits(it, view));
@@ -108,11 +120,17 @@ pub(super) fn waited_for(view: &NodeView) -> String {
     names.join(", ")
 }
 
-/// Reports whether the node's deadline leaves time for copies. An interruption within minutes leaves none.
+/// Reports whether the node's deadline leaves time for copies: more than the grace period of the pods to evict.
 fn is_patient(view: &NodeView) -> bool {
-    let grace = view.pods.iter().filter_map(|pod| pod.spec.termination_grace_period_seconds).max().unwrap_or(30);
-    let needed = Duration::from_secs(u64::try_from(grace).unwrap_or_default()) + HURRY;
+    let drains = view.node.interruption().is_some() && super::drain_owner::is_heard(view);
+    let evicted = view.pods.iter().filter(|pod| !drains || is_surging(view, pod));
+    let grace = evicted.map(|pod| super::grace_seconds(pod)).max().unwrap_or_default();
+    let needed = Duration::from_secs(grace) + if drains { HURRY_AFTER_NOTICE } else { HURRY };
     deadline(view).is_none_or(|deadline| deadline.since(millis(view.now)) > needed)
+}
+
+fn is_surging(view: &NodeView, pod: &Pod) -> bool {
+    view.surging.iter().any(|it| it.pod.metadata.uid == pod.metadata.uid)
 }
 
 /// Reports whether the pod waits for a copy. Each detached pod needs a copy of its own.

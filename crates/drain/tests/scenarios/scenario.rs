@@ -15,11 +15,12 @@
 //! ```
 //!
 //! Attributes of a pod: `grace 60s`, `stops in 5s`, `hangs`, `budget NAME`, `priority 10`, `ending until 600s`, `tolerates
-//! KEY`, `claims 1`, `critical`, `daemonset`, `bare`, `static`, `ended`, `held` (do-not-disrupt), `held until 60s`.
+//! KEY`, `claims 1`, `critical`, `daemonset`, `bare`, `static`, `ended`, `held` (do-not-disrupt), `held until 60s`, `asks for a
+//! copy`, `copied until 60s` (its copy starts, and the eviction waits for it at most until then).
 
 use std::time::Duration;
 
-use drain::{Millis, PodOnNode, Protection};
+use drain::{AwaitedCopy, Millis, PodOnNode, Protection};
 
 /// Start of every scenario.
 pub const T0: Millis = Millis(1_767_268_800_000);
@@ -154,6 +155,10 @@ fn member(name: &str, words: &[&str]) -> Result<Member, String> {
             ("held", ["until", span, more @ ..]) => {
                 set(&mut member.pod.do_not_disrupt, Protection::Until(moment(span)?), more)
             }
+            ("copied", ["until", span, more @ ..]) => {
+                set(&mut member.pod.copy, AwaitedCopy::Starting(moment(span)?), more)
+            }
+            ("asks", ["for", "a", "copy", more @ ..]) => set(&mut member.pod.copy, AwaitedCopy::Requested, more),
             ("hangs", more) => set(&mut hangs, true, more),
             (word, more) => {
                 trait_of(&mut member.pod, word)?;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use drain::{Action, Drain, DrainOrder, DrainOrders, Millis, PodOnNode, PodOutcome, Reply, Settings};
+use drain::{Action, AwaitedCopy, Drain, DrainOrder, DrainOrders, Millis, PodOnNode, PodOutcome, Reply, Settings};
 
 use super::server::{Held, Server};
 
@@ -213,6 +213,8 @@ impl Client {
             let rests = self.resting.iter().any(|(other, until)| other == uid && now < *until);
             assert!(!rests, "{uid} was told to wait");
             assert!(!pod.do_not_disrupt.holds(now), "{uid} is held by policy");
+            let waits = matches!(pod.copy, AwaitedCopy::Starting(end) if now < end);
+            assert!(!waits, "{uid} waits for its copy");
         }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use drain::{Action, Millis, PodOnNode, Protection, Reply};
+use drain::{Action, AwaitedCopy, Millis, PodOnNode, Protection, Reply};
 
 /// A pod on the server.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ impl Held {
     /// Reports whether a drain without DaemonSets evicts the pod.
     pub fn goes(&self) -> bool {
         let Self { pod, .. } = self;
-        let free = pod.do_not_disrupt == Protection::None;
+        let free = pod.do_not_disrupt == Protection::None && pod.copy == AwaitedCopy::None;
         free && !pod.terminal && !pod.mirror && !pod.tolerates_disrupted && !pod.is_daemon()
     }
 

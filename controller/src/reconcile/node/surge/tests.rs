@@ -94,6 +94,29 @@ impl Fixture {
         self
     }
 
+    /// Reports an interruption by the agent, whose instance ends at this time.
+    fn interrupted_until(mut self, seconds: i64) -> Self {
+        let mut changed = serde_json::to_value(self.node.as_ref()).unwrap();
+        let notice = json!({"type": condition::INTERRUPTED, "status": "True", "reason": reason::SPOT_INTERRUPTION});
+        merge(
+            &mut changed,
+            &json!({
+                "metadata": {"annotations": {annotation::INTERRUPTION_DEADLINE: at(seconds).to_string()}},
+                "status": {"conditions": [notice]},
+            }),
+        );
+        self.node = Arc::new(serde_json::from_value(changed).unwrap());
+        self
+    }
+
+    /// Removes the taint of a terminating node.
+    fn open(mut self) -> Self {
+        let mut changed = serde_json::to_value(self.node.as_ref()).unwrap();
+        changed["spec"]["taints"] = json!([]);
+        self.node = Arc::new(serde_json::from_value(changed).unwrap());
+        self
+    }
+
     fn view(&self, seconds: i64) -> NodeView {
         let claim = claim(&self.claim);
         NodeView {
@@ -177,6 +200,32 @@ fn decide_drains_without_a_copy_when_the_deadline_is_near() {
     );
     assert!(drains(&Fixture::with(&pods).ending_by(300).decide_at(210)));
     assert!(drains(&Fixture::with(&[let_go("web-7d9-a", 110)]).ending_by(300).decide_at(210)));
+}
+
+/// The agent has evicted all other pods. The rest of the two minutes is time for copies.
+#[test]
+fn decide_waits_for_copies_after_a_notice() {
+    let others = pod(&json!({"spec": {"terminationGracePeriodSeconds": 600}}));
+    let pods = [let_go("web-7d9-a", 110), others];
+    for (seconds, expected) in [(110, false), (174, false), (175, true)] {
+        let decision = Fixture::with(&pods).interrupted_until(220).decide_at(seconds);
+        assert_eq!(drains(&decision), expected, "{seconds}");
+    }
+    let ready = [let_go("web-7d9-a", 110), copy("web-7d9-b", 110, "True")];
+    assert!(drains(&Fixture::with(&ready).interrupted_until(220).decide_at(115)));
+}
+
+/// The grace period of 120 s leaves no time before the end of the instance.
+#[test]
+fn decide_starts_copies_with_the_drain_when_the_deadline_is_near() {
+    let long = json!({"spec": {"terminationGracePeriodSeconds": 120}});
+    let mut asking = asks();
+    merge(&mut asking, &long);
+    let fixture = Fixture::with(&[of_web("web-7d9-a", &asking)]).interrupted_until(220).open();
+    let steps = words(&fixture.decide_at(110).steps);
+    assert_eq!(steps, ["patch node node-1", "patch pod web-7d9-a", "event Surging"]);
+    let patient = Fixture::with(&[of_web("web-7d9-a", &asks())]).interrupted_until(220).open();
+    assert_eq!(words(&patient.decide_at(110).steps), ["patch node node-1"]);
 }
 
 #[test]
