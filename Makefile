@@ -42,6 +42,7 @@ programs: controlplane moto helm linters
 	@$(RUN) suites-core "building Karpenter's end-to-end suites" "first time: 1 to 3 minutes" $(GO) tests/conformance/core
 	@$(RUN) karpenter-aws "building Karpenter with its AWS provider" "first time: 1 to 3 minutes" $(GO) tests/karpenter
 	@$(RUN) kueue "building Kueue" "first time: 1 to 3 minutes" $(GO) tests/kueue
+	@$(RUN) kwok "building KWOK" "first time: 1 to 3 minutes" $(GO) tests/kwok
 	@$(RUN) aemm "building the simulator of instance metadata" "first time: 10 s" $(GO) tests/aemm
 
 bare: prepare-bare ## Runs `make demo` and `make test` in a temporary root without packages and caches; KINDS="disk tmpfs" of /tmp.

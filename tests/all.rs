@@ -11,6 +11,7 @@ mod crds;
 mod crowd;
 mod faults;
 mod installation;
+mod kwok;
 mod monitoring;
 mod node;
 mod node_identity;

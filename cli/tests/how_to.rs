@@ -280,6 +280,7 @@ hybrid: 6 x Deployment default/storefront on burst, spot, amd64
 hybrid: 3 x Deployment default/storefront on ip-10-0-1-11.ec2.internal
 hybrid: 3 x Deployment default/storefront on ip-10-0-2-12.ec2.internal
 kueue: 8 x capacity for ProvisioningRequest default/forecast on forecast, on-demand, amd64
+kwok: 6 x Deployment default/shop on trial, spot, amd64
 night: 6 x Deployment default/staging on staging, on-demand, amd64
 pod-group: 8 x Job default/training on training, on-demand, amd64
 spend-policy: 4 x Deployment default/portal on team-web, on-demand, amd64

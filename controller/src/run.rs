@@ -3,9 +3,11 @@
 mod debug_pages;
 mod decision_store;
 mod health;
+mod kwok;
 pub mod log;
 mod observer;
 mod probes;
+mod provider;
 mod published_market;
 
 use std::net::Ipv4Addr;
@@ -62,7 +64,9 @@ use crate::write::events::{self, EventRecorder, ObjectReference};
 use crate::write::writer::{Clients, Writer};
 use debug_pages::DebugPages;
 use decision_store::DecisionStore;
+use kwok::KwokNodes;
 use probes::Probes;
+use provider::Provider;
 
 /// Runs until a signal arrives or leadership is lost.
 ///
@@ -76,12 +80,12 @@ pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
     }
     let config = Config::infer().await.context("no cluster configured: set KUBECONFIG, or run inside a cluster")?;
     let clients = clients(&config)?;
-    let aws = connect_aws(&mut settings).await?;
+    let provider = Provider::connect(&mut settings, &clients.general).await?;
     let metrics = Arc::new(Metrics::new(&settings.metrics_detail.table()));
     let leading = if settings.lease.is_some() { Leading::not_yet() } else { Leading::without_election() };
     // Without leadership, neither the writer nor the client of AWS changes anything.
     let acting = if settings.observe { Leading::not_yet() } else { leading.clone() };
-    let cloud = rate_limits::limited(lease::led(Arc::new(aws), acting.clone()), Arc::clone(&metrics));
+    let cloud = rate_limits::limited(lease::led(provider.cloud(), acting.clone()), Arc::clone(&metrics));
 
     let (notes, outgoing) = EventRecorder::new();
     let (plan, mut triggers) = unbounded_channel();
@@ -99,6 +103,10 @@ pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
     send_events(&settings, &clients.general, outgoing, &mut tasks);
 
     let lease = lead(&settings, &config, &leading, &mut tasks, &mut triggers).await?;
+    if let Some(ec2) = provider.emulation().filter(|_| !settings.observe) {
+        let nodes = KwokNodes::restore(ec2.clone(), clients.general.clone(), Arc::clone(&cluster)).await?;
+        tasks.spawn(nodes.run().instrument(span::task("nodes of KWOK")));
+    }
     let offerings = Arc::new(offerings(&settings, &config, &clients.general, Arc::clone(&cloud)).await?);
     known_market.get_or_init(|| Arc::clone(&offerings));
     tasks.spawn(Arc::clone(&offerings).refresh_for_ever(Arc::clone(&cluster)).instrument(span::task("instance types")));
@@ -200,19 +208,6 @@ fn start_periodic_tasks(settings: &Settings, context: &TaskContext, tasks: &mut 
         let shifts = ZonalShifts::new(&settings.cluster_name, Arc::clone(&context.metrics));
         tasks.spawn(run_for_ever(shifts, context.clone()));
     }
-}
-
-/// Returns the client of AWS, and completes the settings by its region.
-async fn connect_aws(settings: &mut Settings) -> anyhow::Result<aws::AwsCloud> {
-    let region = Some(settings.region.clone()).filter(|region| !region.is_empty());
-    let endpoint_url = settings.endpoint_url.clone();
-    let client = aws::AwsCloud::connect(&aws::Settings { region, endpoint_url, ..aws::Settings::default() }).await;
-    let region = client.region().context(
-        "the AWS region is unknown: set AWS_REGION (kerf.region of the chart), or let the pod reach instance metadata \
-         (a hop limit of 2)",
-    )?;
-    region.clone_into(&mut settings.region);
-    Ok(client)
 }
 
 /// Starts the background updates of offerings: prices from AWS, the address of cluster DNS, real memory from nodes.

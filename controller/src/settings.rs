@@ -11,8 +11,8 @@ use daemon::flag::boolean;
 use inherited::Inherited;
 use planner::{MicroDollars, MinValuesPolicy, PreferencePolicy, PreferencePremium};
 use values::{
-    absolute_url, dollars, duration, label_key, log_level, min_values, per_mille, preferences, premium, refresh,
-    view_age,
+    absolute_url, dollars, duration, label_key, log_level, min_values, per_mille, preferences, premium, provider,
+    refresh, view_age,
 };
 
 use crate::metrics::detail::MetricsDetail;
@@ -33,6 +33,9 @@ const OBSERVES: &str =
 #[derive(Clone, Debug, Parser)]
 #[command(name = "kerf-controller", version, about = "Just-in-time nodes for Kubernetes on EC2")]
 pub struct Args {
+    /// Provider of nodes: aws, or kwok for simulated nodes of KWOK without AWS.
+    #[arg(long, env = "PROVIDER", default_value = "aws", value_parser = provider)]
+    provider: NodeProvider,
     /// Name of the EKS cluster.
     #[arg(long, env = "CLUSTER_NAME")]
     cluster_name: String,
@@ -154,9 +157,20 @@ pub struct Args {
     inherited: Inherited,
 }
 
+/// Provider of nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeProvider {
+    /// EC2.
+    Aws,
+    /// Nodes that KWOK simulates, for trials without AWS.
+    Kwok,
+}
+
 /// Validated settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// Provider of nodes.
+    pub provider: NodeProvider,
     /// Name of the EKS cluster.
     pub cluster_name: String,
     /// Address of the API server for nodes; empty to query EKS.
@@ -255,6 +269,7 @@ impl Args {
         let observes = self.observe.then(|| OBSERVES.to_owned());
         let unmet = self.inherited.unmet().into_iter().chain(observes).chain(self.feature_gates.unmet()).collect();
         Settings {
+            provider: self.provider,
             cluster_name: self.cluster_name,
             cluster_endpoint: self.cluster_endpoint,
             cluster_ca_bundle: self.cluster_ca_bundle,
@@ -323,6 +338,7 @@ mod tests {
             ("--cluster-endpoint=localhost", "absolute URL"),
             ("--cluster-endpoint=http://a.example", "is not https; write https://HOST"),
             ("--log-level=loud", "use debug, info or error"),
+            ("--provider=gce", "write aws or kwok"),
             ("--ami-refresh-interval=30s", "at most once a minute"),
             ("--subnet-refresh-interval=often", "write it like 10s"),
             ("--vm-memory-overhead-percent=7.5", "between 0 and 1"),

@@ -34,6 +34,10 @@ const ROWS: &[(&[&str], &[&str])] = &[
         &["--set=kerf.observe=true", "--set=kerf.surge.enabled=true"],
         &["kerf.observe lets the controller change nothing", "disable these, or kerf.observe"],
     ),
+    (
+        &["--set=kerf.provider=kwok", "--set=settings.interruptionQueue=q"],
+        &["settings.interruptionQueue names a queue", "kerf.provider is kwok", "remove settings.interruptionQueue"],
+    ),
     (&["--set=kerf.maxViewAge=soon"], &["kerf.maxViewAge is \"soon\"", "write it like 3m"]),
     (&["--set=kerf.maxViewAge=2m"], &["kerf.maxViewAge is \"2m\"", "write 150s or more"]),
     (&["--set=kerf.maxViewAge=2m29s999ms"], &["kerf.maxViewAge is \"2m29s999ms\"", "write 150s or more"]),

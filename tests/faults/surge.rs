@@ -92,7 +92,7 @@ impl Single<'_> {
         ensure!(!unanswered.into_inner(), "for a moment no pod of {} was ready", self.app);
         let left = self.pods(fixture).await?;
         ensure!(left.len() == 1 && left[0].uid() != old.uid(), "{} pods are left", left.len());
-        ensure!(left[0].spec.node_name.as_ref() != Some(&node), "the copy is on the removed node");
+        ensure!(left[0].spec.node_name != node, "the copy is on the removed node");
         ensure!(left[0].replica_set().is_some(), "the copy is not the Deployment's");
         fixture.wait_for_event(old.name(), reason::SURGING, "after a copy is ready").await?;
         ensure!(fixture.launched().len() == 2, "{} machines for one pod that moved", fixture.launched().len());

@@ -8,6 +8,22 @@ use kube::{Client, ResourceExt};
 use serde::Deserialize as _;
 use serde_json::Value;
 
+use crate::environment::examples;
+
+/// Applies a manifest of the examples, such as `getting-started/nodepool.yaml`.
+///
+/// # Errors
+/// Returns an error if the file cannot be read, or if the API server rejects an object.
+pub async fn apply_example(client: &Client, file: &str) -> Result<()> {
+    let path = examples().join(file);
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    for document in text.split("\n---\n") {
+        let value: Value = serde_saphyr::from_str(document).with_context(|| format!("{file} is not YAML"))?;
+        apply(client, value).await.with_context(|| format!("cannot apply {file}"))?;
+    }
+    Ok(())
+}
+
 /// Applies one object of any kind that the API server knows.
 ///
 /// # Errors

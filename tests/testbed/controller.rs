@@ -66,10 +66,8 @@ pub async fn get(address: &str, path: &str) -> Result<String> {
 /// # Errors
 /// Returns an error if the program is not built; the error contains the build command.
 pub fn command(control_plane: &ControlPlane, aws: Aws<'_>, ports: Ports) -> Result<Command> {
-    let program = find_program("kerf-controller", "KERF_CONTROLLER", "cargo build --workspace")?;
-    let mut command = Command::new(program);
+    let mut command = local_command(control_plane, Account::Controller, ports)?;
     command
-        .env("KUBECONFIG", control_plane.kubeconfig_of(Account::Controller))
         .env("CLUSTER_NAME", aws.cluster)
         .env("CLUSTER_ENDPOINT", control_plane.url())
         .env("CLUSTER_CIDR", aws.service_cidr)
@@ -79,11 +77,29 @@ pub fn command(control_plane: &ControlPlane, aws: Aws<'_>, ports: Ports) -> Resu
         .env("AWS_ACCESS_KEY_ID", "demo")
         .env("AWS_SECRET_ACCESS_KEY", "demo")
         .env("AWS_EC2_METADATA_DISABLED", "true")
+        .env("PACKING", "true")
+        .env("SURGE", "true");
+    Ok(command)
+}
+
+/// Returns the command for `kerf-controller` with simulated nodes. It has no setting of AWS.
+///
+/// # Errors
+/// Returns an error if the program is not built; the error contains the build command.
+pub fn kwok_command(control_plane: &ControlPlane, ports: Ports) -> Result<Command> {
+    let mut command = local_command(control_plane, Account::Kwok, ports)?;
+    command.env("PROVIDER", "kwok").env("CLUSTER_NAME", "kwok");
+    Ok(command)
+}
+
+fn local_command(control_plane: &ControlPlane, account: Account, ports: Ports) -> Result<Command> {
+    let program = find_program("kerf-controller", "KERF_CONTROLLER", "cargo build --workspace")?;
+    let mut command = Command::new(program);
+    command
+        .env("KUBECONFIG", control_plane.kubeconfig_of(account))
         .env("LISTEN_ADDRESS", Ipv4Addr::LOCALHOST.to_string())
         .env("METRICS_PORT", ports.metrics.to_string())
         .env("HEALTH_PROBE_PORT", ports.probes.to_string())
-        .env("DEBUG_PORT", "0")
-        .env("PACKING", "true")
-        .env("SURGE", "true");
+        .env("DEBUG_PORT", "0");
     Ok(command)
 }

@@ -226,7 +226,7 @@ impl ControlPlane {
     #[must_use]
     pub fn kubeconfig_of(&self, account: Account) -> PathBuf {
         self.layout().kubeconfig(match account {
-            Account::Controller => "controller",
+            Account::Controller | Account::Kwok => "controller",
             Account::Observer => "observer",
         })
     }

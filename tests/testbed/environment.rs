@@ -281,14 +281,7 @@ impl Environment {
 
     /// Applies a manifest of the examples, such as `getting-started/nodepool.yaml`, as `kubectl apply` would.
     pub async fn apply(&self, file: &str) -> Result<()> {
-        let path = examples().join(file);
-        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        for document in text.split("\n---\n") {
-            let value: serde_json::Value =
-                serde_saphyr::from_str(document).with_context(|| format!("{file} is not YAML"))?;
-            self.apply_value(value).await.with_context(|| format!("cannot apply {file}"))?;
-        }
-        Ok(())
+        crate::apply_example(&self.client, file).await
     }
 
     /// Applies one object, as `kubectl apply` would.

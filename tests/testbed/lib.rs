@@ -16,6 +16,7 @@ pub mod karpenter;
 pub mod kubeconfig;
 pub mod kubelet;
 pub mod kueue;
+pub mod kwok;
 pub mod linters;
 pub mod load;
 pub mod machines;
@@ -30,5 +31,5 @@ pub mod process;
 mod apply;
 mod eventually;
 
-pub use apply::apply;
+pub use apply::{apply, apply_example};
 pub use eventually::eventually;

@@ -22,7 +22,7 @@ pub fn validate(line: &str) {
         "kubectl" => kubectl(line, &words),
         "helm" => helm(line, &words),
         "aws" => parameters(line, &words),
-        "cargo" | "skopeo" => {}
+        "cargo" | "kind" | "skopeo" => {}
         _ => panic!("{line}: unknown program {}", words[0]),
     }
 }

@@ -14,7 +14,8 @@
   (list "LOG_FORMAT" .Values.kerf.logFormat)
   (list "METRICS_PORT" .Values.controller.metrics.port)
   (list "HEALTH_PROBE_PORT" .Values.controller.healthProbe.port)
-  (list "CLUSTER_NAME" $settings.clusterName)
+  (list "PROVIDER" (ternary "kwok" "" (eq .Values.kerf.provider "kwok")))
+  (list "CLUSTER_NAME" (include "kerf.clusterName" .))
   (list "CLUSTER_ENDPOINT" $settings.clusterEndpoint)
   (list "CLUSTER_CA_BUNDLE" $settings.clusterCABundle)
   (list "CLUSTER_CIDR" .Values.kerf.clusterCIDR)
@@ -54,6 +55,12 @@
 {{- with .Values.controller.env }}
 {{ toYaml . }}
 {{- end }}
+{{- end -}}
+
+{{/* Name of the cluster. Simulated nodes need no EKS cluster. */}}
+{{- define "kerf.clusterName" -}}
+{{- $name := tpl (toString .Values.settings.clusterName) . | trim -}}
+{{- if eq .Values.kerf.provider "kwok" -}}{{- default "kwok" $name -}}{{- else -}}{{- $name -}}{{- end -}}
 {{- end -}}
 
 {{/* Converts nodeRepair to NodeRepair. */}}

@@ -6,7 +6,7 @@ Rejects unsupported and contradictory values, with an error that names the value
 {{- fail "the values lack the defaults of this chart, because --reuse-values keeps the defaults of the previous chart: use --reset-then-reuse-values, or pass your values file" -}}
 {{- end -}}
 {{- $settings := .Values.settings -}}
-{{- if not (tpl (toString $settings.clusterName) . | trim) -}}
+{{- if not (include "kerf.clusterName" .) -}}
 {{- fail "settings.clusterName is missing: set the name of your EKS cluster, such as --set settings.clusterName=prod" -}}
 {{- end -}}
 {{- if not .Values.kerf.image.repository -}}
@@ -31,6 +31,9 @@ Rejects unsupported and contradictory values, with an error that names the value
 {{- end -}}
 {{- if eq (int .Values.controller.metrics.port) (int .Values.controller.healthProbe.port) -}}
 {{- fail (printf "controller.metrics.port and controller.healthProbe.port are both %d: give each a port of its own" (int .Values.controller.metrics.port)) -}}
+{{- end -}}
+{{- if and (eq .Values.kerf.provider "kwok") $settings.interruptionQueue -}}
+{{- fail "settings.interruptionQueue names a queue, but kerf.provider is kwok, which simulates nodes without AWS: remove settings.interruptionQueue" -}}
 {{- end -}}
 {{- if and .Values.kerf.observe (or .Values.kerf.packing.enabled .Values.kerf.surge.enabled) -}}
 {{- fail "kerf.observe lets the controller change nothing, but kerf.packing.enabled or kerf.surge.enabled let it change pods: disable these, or kerf.observe" -}}

@@ -2,7 +2,16 @@
 
 use std::time::Duration;
 
+use super::NodeProvider;
 use planner::{MicroDollars, MinValuesPolicy, PreferencePolicy, PreferencePremium};
+
+pub(super) fn provider(text: &str) -> Result<NodeProvider, String> {
+    match text {
+        "aws" => Ok(NodeProvider::Aws),
+        "kwok" => Ok(NodeProvider::Kwok),
+        _ => Err(format!("{text:?} is not a provider of nodes: write aws or kwok")),
+    }
+}
 
 pub(super) fn preferences(text: &str) -> Result<PreferencePolicy, String> {
     match text {

@@ -4,8 +4,8 @@
 use cloud::contract::{self, Abilities, Verdict};
 use cloud::fake::{CapacityOutage, FakeCloud, Fault, IMAGE_VERSION, ManualClock, Pool};
 use cloud::{
-    CapacityReservation, Cloud, ErrorKind, Filter, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateRequest,
-    ReservationSpecification, Tags,
+    CapacityReservation, Cloud, ErrorKind, Filter, FleetConfig, FleetOverride, FleetRequest, InstanceProfileRequest,
+    LaunchTemplateRequest, ReservationSpecification, Tags,
 };
 use jiff::SignedDuration;
 
@@ -339,4 +339,49 @@ async fn parameter_is_found_by_name_and_by_arn() {
     assert!(found.is_some());
     assert_eq!(cloud.parameter(&format!("arn:aws:ssm:us-west-2::parameter{name}")).await.unwrap(), found);
     assert_eq!(cloud.parameter("arn:aws:ssm:us-west-2::parameter/none").await.unwrap(), None);
+}
+
+/// Launches one instance and returns it.
+async fn launched(cloud: &FakeCloud, token: &str) -> cloud::Instance {
+    let subnets = with_template(cloud).await;
+    let answer = cloud.create_fleet(&fleet(token, 1, &[("m7i.large", &subnets[0], 1)])).await.unwrap();
+    cloud.machine(&answer.instances[0].id).unwrap().instance
+}
+
+/// A user's EC2NodeClass selects resources of another account.
+#[tokio::test]
+async fn account_for_trials_has_what_a_class_selects() {
+    let cloud = FakeCloud::builder("us-west-2").for_trials().build().unwrap();
+    let foreign = Filter { tags: [("team".to_owned(), "web".to_owned())].into(), ..Filter::default() };
+    assert_eq!(cloud.subnets(&foreign).await.unwrap().len(), 3);
+    assert_eq!(cloud.security_groups(&foreign).await.unwrap().len(), 1);
+    let unknown = Filter { ids: vec!["subnet-1".to_owned()], ..Filter::default() };
+    assert!(cloud.subnets(&unknown).await.unwrap().is_empty());
+
+    let public = "/aws/service/bottlerocket/aws-k8s-1.36/arm64/latest/image_id";
+    let image = cloud.parameter(public).await.unwrap().unwrap();
+    assert_eq!(cloud.parameter(public).await.unwrap(), Some(image.clone()));
+    let found = cloud.images(&Filter { ids: vec![image], ..Filter::default() }).await.unwrap();
+    assert_eq!(found.iter().map(|image| image.architecture.as_str()).collect::<Vec<_>>(), ["arm64"]);
+    assert_eq!(cloud.parameter("/own/parameter").await.unwrap(), None);
+
+    let profile = InstanceProfileRequest { name: "web".into(), path: "/".into(), ..InstanceProfileRequest::default() };
+    cloud.create_instance_profile(&profile).await.unwrap();
+    cloud.add_role_to_instance_profile("web", "NodeRole-of-another-account").await.unwrap();
+    assert!(cloud.log().is_empty(), "an account that exists for weeks records no calls");
+}
+
+#[tokio::test]
+async fn account_for_trials_restores_instances_after_a_restart() {
+    let build = |seed| FakeCloud::builder("us-west-2").seed(seed).for_trials().build().unwrap();
+    let old = launched(&build(1), "a").await;
+    assert!(old.private_dns_name.starts_with(&old.id), "{old:?}");
+    let cloud = build(2);
+    cloud.restore([old.clone()]);
+    let [found]: [_; 1] = cloud.instances_by_id(std::slice::from_ref(&old.id)).await.unwrap().try_into().unwrap();
+    assert_eq!((found.state.as_str(), &found.tags), ("running", &old.tags));
+    let new = launched(&cloud, "b").await;
+    assert!(new.id != old.id && new.private_dns_name != old.private_dns_name);
+    cloud.terminate_instances(std::slice::from_ref(&old.id)).await.unwrap();
+    assert!(cloud.machine(&old.id).unwrap().instance.is_ending());
 }

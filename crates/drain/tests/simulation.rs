@@ -74,17 +74,19 @@ fn any_pod() -> impl Strategy<Value = PodOnNode> {
         1 => (1_u64..150).prop_map(|seconds| AwaitedCopy::Starting(T0 + Duration::from_secs(seconds))),
     ];
     (owner, rarely(), -5_i32..5, grace, deletion, (protection, copy), [rarely(), rarely(), rarely()]).prop_map(
-        |(owner_kind, critical, priority, grace, deletion, (protection, copy), [terminal, tolerates, mirror])| PodOnNode {
-            owner_kind,
-            critical,
-            priority,
-            terminal,
-            deletion: deletion.map(|seconds| T0 + Duration::from_secs(seconds)),
-            tolerates_disrupted: tolerates,
-            mirror,
-            do_not_disrupt: protection,
-            copy,
-            ..plain("", grace)
+        |(owner_kind, critical, priority, grace, deletion, (protection, copy), [terminal, tolerates, mirror])| {
+            PodOnNode {
+                owner_kind,
+                critical,
+                priority,
+                terminal,
+                deletion: deletion.map(|seconds| T0 + Duration::from_secs(seconds)),
+                tolerates_disrupted: tolerates,
+                mirror,
+                do_not_disrupt: protection,
+                copy,
+                ..plain("", grace)
+            }
         },
     )
 }

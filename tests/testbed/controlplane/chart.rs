@@ -32,6 +32,9 @@ const VALUES: [&str; 4] = [
     "--set=kerf.surge.enabled=true",
 ];
 
+/// Values of a controller whose nodes KWOK simulates.
+const KWOK_VALUES: [&str; 2] = [VALUES[1], "--set=kerf.provider=kwok"];
+
 /// Values of a controller that only observes.
 const OBSERVER_VALUES: [&str; 3] = [VALUES[0], VALUES[1], "--set=kerf.observe=true"];
 
@@ -43,19 +46,21 @@ const RELOAD: Duration = Duration::from_secs(120);
 pub enum Account {
     /// Kerf's controller.
     Controller,
+    /// Kerf's controller with nodes that KWOK simulates.
+    Kwok,
     /// A controller that only observes, beside another one.
     Observer,
 }
 
 impl Account {
     /// All accounts.
-    pub const ALL: [Self; 2] = [Self::Controller, Self::Observer];
+    pub const ALL: [Self; 3] = [Self::Controller, Self::Kwok, Self::Observer];
 
     /// Returns the user name of the ServiceAccount.
     #[must_use]
     pub const fn user(self) -> &'static str {
         match self {
-            Self::Controller => "system:serviceaccount:kube-system:karpenter",
+            Self::Controller | Self::Kwok => "system:serviceaccount:kube-system:karpenter",
             Self::Observer => "system:serviceaccount:kerf-observer:kerf-observer-karpenter",
         }
     }
@@ -71,13 +76,14 @@ impl Account {
     pub const fn file(self) -> &'static str {
         match self {
             Self::Controller => "rights.json",
+            Self::Kwok => "kwok-rights.json",
             Self::Observer => "observer-rights.json",
         }
     }
 
     const fn release(self) -> Release {
         match self {
-            Self::Controller => Release { name: "karpenter", namespace: "kube-system" },
+            Self::Controller | Self::Kwok => Release { name: "karpenter", namespace: "kube-system" },
             Self::Observer => Release { name: "kerf-observer", namespace: "kerf-observer" },
         }
     }
@@ -89,6 +95,7 @@ impl Account {
     pub fn render(self) -> Result<String> {
         let values = match self {
             Self::Controller => &VALUES[..],
+            Self::Kwok => &KWOK_VALUES[..],
             Self::Observer => &OBSERVER_VALUES[..],
         };
         let helm = Helm::find(Version::Four)?;
@@ -100,6 +107,7 @@ impl Account {
     fn objects(self) -> Result<Vec<DynamicObject>> {
         let text = match self {
             Self::Controller => include_str!("rights.json"),
+            Self::Kwok => include_str!("kwok-rights.json"),
             Self::Observer => include_str!("observer-rights.json"),
         };
         serde_json::from_str(text).with_context(|| format!("{} holds no objects", self.file()))

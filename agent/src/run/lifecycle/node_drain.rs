@@ -95,7 +95,8 @@ impl NodeDrain {
     }
 
     fn adjust(&mut self, known: &mut AgentState, orders: &DrainOrders, now: Millis) {
-        let mut rules = rules(&self.settings, api::hash::fnv1a(known.journal.instance.bytes()), orders.is_termination());
+        let mut rules =
+            rules(&self.settings, api::hash::fnv1a(known.journal.instance.bytes()), orders.is_termination());
         // The controller starts copies after a notice, and none for a drain that a user requests.
         rules.await_copies &= orders.get(ANNOUNCED).is_some();
         if orders.is_empty() {

@@ -126,7 +126,9 @@ impl Index {
         Some(claim.status.as_ref()?.node_name.as_str()).filter(|name| !name.is_empty())
     }
 
-    fn single_claim(&self, provider_id: &str) -> Option<&Arc<NodeClaim>> {
+    /// Returns the NodeClaim with this provider id, if there is exactly one.
+    #[must_use]
+    pub fn single_claim(&self, provider_id: &str) -> Option<&Arc<NodeClaim>> {
         let mut claims = self.claims_by_provider.keys(provider_id);
         let claim = claims.next()?;
         claims.next().is_none().then(|| self.claims.get(claim)).flatten()

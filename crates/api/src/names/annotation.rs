@@ -121,6 +121,12 @@ pub const SURGE: &str = "kerf.sh/surge";
 /// Annotation of a pod that waits for its copy: its former owner, and the time at which that ownership ended; see
 /// [`crate::objects::Surged`].
 pub const SURGED: &str = "kerf.sh/surged";
+/// Annotation of a Node that KWOK simulates, with the value [`FAKE`].
+pub const KWOK_NODE: &str = "kwok.x-k8s.io/node";
+/// Value of [`KWOK_NODE`].
+pub const FAKE: &str = "fake";
+/// Annotation of a Node whose EC2 instance the controller emulates: the instance as JSON.
+pub const EMULATED_INSTANCE: &str = "kerf.sh/emulated-instance";
 /// Annotation of a CapacityBuffer: times at which it keeps capacity, such as `0 7 * * mon-fri for 11h in Europe/Berlin`; see
 /// [`crate::schedule::Times`]. Annotation of a NodePool: times at which it has nodes. Absent: always.
 pub const ACTIVE_TIMES: &str = "kerf.sh/active-times";

@@ -43,6 +43,7 @@ pub struct Builder {
     reservations: Vec<CapacityReservation>,
     placement_groups: Vec<PlacementGroup>,
     local_zones: Vec<String>,
+    for_trials: bool,
 }
 
 impl Builder {
@@ -68,6 +69,7 @@ impl Builder {
             reservations: Vec::new(),
             placement_groups: Vec::new(),
             local_zones: Vec::new(),
+            for_trials: false,
         }
     }
 
@@ -229,6 +231,14 @@ impl Builder {
         self
     }
 
+    /// Lets users try their EC2NodeClasses without their AWS account. Every selector by tags or names matches, and every role and
+    /// public image exists. Instances are named by their ids. Calls are not recorded, because the account may exist for weeks.
+    #[must_use]
+    pub fn for_trials(mut self) -> Self {
+        self.for_trials = true;
+        self
+    }
+
     /// Builds the fake.
     ///
     /// # Errors
@@ -259,13 +269,18 @@ impl Builder {
             parameters: self.parameters.into_iter().collect(),
             reservations: self.reservations,
             placement_groups: self.placement_groups,
+            for_trials: self.for_trials,
             clusters: [(self.cluster.clone(), described(&arn, &self.kubernetes))].into(),
             zonal_shifts: [(arn, Vec::new())].into(),
             ..FakeState::default()
         };
+        state.profiles.any_role = self.for_trials;
         state.profiles.roles.extend(self.roles);
         for (name, role) in self.profiles {
             state.profiles.put(&name, role);
+        }
+        if self.for_trials {
+            state.resource_names = state.subnets.iter().map(|subnet| subnet.id.clone()).collect();
         }
         state.on_demand = listed(&state)?;
         state.offerings = offerings;

@@ -22,7 +22,7 @@ struct Candidate<'a> {
 
 /// Launches the available part of the fleet and stores the answer under the client token.
 pub(super) fn create(state: &mut FakeState, request: &FleetRequest, now: Timestamp) -> Result<FleetAnswer, CloudError> {
-    if let Some((before, answer)) = state.fleets.get(&request.client_token) {
+    if let Some((before, answer, _)) = state.fleets.get(&request.client_token) {
         if before == request {
             return Ok(answer.clone());
         }
@@ -40,7 +40,7 @@ pub(super) fn create(state: &mut FakeState, request: &FleetRequest, now: Timesta
         fill(state, request, candidate, left, now, &mut answer);
     }
     if !request.client_token.is_empty() {
-        state.fleets.insert(request.client_token.clone(), (request.clone(), answer.clone()));
+        state.fleets.insert(request.client_token.clone(), (request.clone(), answer.clone(), now));
     }
     Ok(answer)
 }

@@ -11,6 +11,8 @@ use crate::calls::{CloudError, ErrorKind, InstanceProfile, InstanceProfileReques
 #[derive(Default)]
 pub(super) struct Profiles {
     pub(super) roles: BTreeSet<String>,
+    /// True if the account has every role.
+    pub(super) any_role: bool,
     profiles: BTreeMap<String, InstanceProfile>,
 }
 
@@ -65,7 +67,7 @@ impl Profiles {
 
     pub(super) fn add_role(&mut self, name: &str, role: &str) -> Result<(), CloudError> {
         const CALL: &str = "AddRoleToInstanceProfile";
-        if !self.roles.contains(role) {
+        if !self.any_role && !self.roles.contains(role) {
             let message = format!("The role with name {role} cannot be found.");
             return Err(refuse(CALL, ErrorKind::NotFound, "NoSuchEntity", message));
         }

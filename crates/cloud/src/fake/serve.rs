@@ -38,19 +38,22 @@ impl Cloud for FakeCloud {
 
     fn subnets<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<Subnet>> {
         self.call("DescribeSubnets", Input::Filter(filter.clone()), |state, _| {
-            Ok(state.subnets.iter().filter(|subnet| filter::subnet(filter, subnet)).cloned().collect())
+            let wanted = state.selected_by(filter);
+            Ok(state.subnets.iter().filter(|subnet| filter::subnet(&wanted, subnet)).cloned().collect())
         })
     }
 
     fn security_groups<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<SecurityGroup>> {
         self.call("DescribeSecurityGroups", Input::Filter(filter.clone()), |state, _| {
-            Ok(state.security_groups.iter().filter(|group| filter::security_group(filter, group)).cloned().collect())
+            let wanted = state.selected_by(filter);
+            Ok(state.security_groups.iter().filter(|group| filter::security_group(&wanted, group)).cloned().collect())
         })
     }
 
     fn images<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<Image>> {
         self.call("DescribeImages", Input::Filter(filter.clone()), |state, _| {
-            Ok(state.images.iter().filter(|image| filter::image(filter, image)).cloned().collect())
+            let wanted = state.selected_by(filter);
+            Ok(state.images.iter().filter(|image| filter::image(&wanted, image)).cloned().collect())
         })
     }
 
@@ -70,7 +73,7 @@ impl Cloud for FakeCloud {
     fn parameter<'a>(&'a self, name: &'a str) -> Call<'a, Option<String>> {
         // The call also takes the ARN of a parameter.
         let name = name.strip_prefix("arn:").and_then(|arn| Some(arn.split_once(":parameter")?.1)).unwrap_or(name);
-        self.call("GetParameter", Input::Name(name.to_owned()), |state, _| Ok(state.parameters.get(name).cloned()))
+        self.call("GetParameter", Input::Name(name.to_owned()), |state, _| Ok(state.parameter(name)))
     }
 
     fn launch_templates<'a>(&'a self, tags: &'a Tags) -> Call<'a, Vec<LaunchTemplate>> {

@@ -16,7 +16,7 @@ use crate::calls::{
 };
 use crate::policy::evaluation::PolicySet;
 
-/// Time for which EC2 still describes a terminated instance.
+/// Time for which EC2 still describes a terminated instance, and at least remembers a client token.
 const REMEMBERED: SignedDuration = SignedDuration::from_hours(1);
 
 /// A capacity pool: one instance type with one capacity type in one zone.
@@ -158,7 +158,10 @@ pub(super) struct FakeState {
     pub(super) without_spot_role: bool,
     /// Policies that authorize every call; `None` allows all calls.
     pub(super) policies: Option<PolicySet>,
-    pub(super) fleets: BTreeMap<String, (FleetRequest, FleetAnswer)>,
+    /// Fleets by client token, with the time of their launch.
+    pub(super) fleets: BTreeMap<String, (FleetRequest, FleetAnswer, Timestamp)>,
+    /// True if the account has whatever an EC2NodeClass selects, and forgets its calls.
+    pub(super) for_trials: bool,
     pub(super) script: Script,
     pub(super) log: Vec<Logged>,
     /// Counter of all created resources, so that ids never repeat.
@@ -194,6 +197,9 @@ impl FakeState {
         }
         let before = self.machines.len();
         self.machines.retain(|_, machine| !machine.forgotten(now));
+        if self.for_trials {
+            self.fleets.retain(|_, (_, _, launched)| now.duration_since(*launched) < REMEMBERED);
+        }
         changed || self.machines.len() != before
     }
 

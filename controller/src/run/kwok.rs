@@ -1,0 +1,108 @@
+//! Nodes of KWOK in place of EC2 instances, to try Kerf in any cluster without AWS. EC2 is emulated in memory. Each running
+//! instance gets a Node, which KWOK keeps Ready and on which KWOK runs pods. The Node stores its instance, so that a restart of
+//! the controller loses none.
+
+mod node;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use api::objects::Node;
+use cloud::data;
+use cloud::fake::{FakeCloud, FakeInstance};
+use jiff::Timestamp;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+
+use super::cluster_info;
+use crate::settings::Settings;
+use crate::state::cluster::Cluster;
+
+/// Interval between checks of the instances.
+const POLL: Duration = Duration::from_millis(500);
+
+/// Emulates EC2 in the region of the settings, with images for the version of the cluster.
+pub(super) async fn emulate_ec2(settings: &Settings, client: &Client) -> anyhow::Result<FakeCloud> {
+    let version = cluster_info::served_version(client).await?;
+    let offerings = data::type_offerings(&settings.region).context("AWS_REGION (kerf.region of the chart)")?;
+    let zones: BTreeSet<&str> = offerings.iter().map(|offering| offering.zone.as_str()).collect();
+    let zones: Vec<&str> = zones.into_iter().collect();
+    let builder =
+        FakeCloud::builder(&settings.region).cluster(&settings.cluster_name).kubernetes(&version).zones(&zones);
+    // Ids of instances must differ from those of earlier runs.
+    let seed = u64::try_from(Timestamp::now().as_microsecond()).unwrap_or_default();
+    builder.seed(seed).for_trials().build().context("the emulation of EC2 has no data")
+}
+
+/// Instances of the emulated EC2 as Nodes of the cluster.
+pub(super) struct KwokNodes {
+    ec2: FakeCloud,
+    client: Client,
+    cluster: Arc<Cluster>,
+    /// Instances that have a Node.
+    registered: BTreeSet<String>,
+}
+
+impl KwokNodes {
+    /// Restores the instances of existing Nodes.
+    pub(super) async fn restore(ec2: FakeCloud, client: Client, cluster: Arc<Cluster>) -> anyhow::Result<Self> {
+        let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await;
+        let nodes = nodes.context("failed to list the Nodes of earlier runs")?;
+        let instances: Vec<_> = nodes.items.iter().filter_map(node::instance).collect();
+        let registered = instances.iter().map(|instance| instance.id.clone()).collect();
+        tracing::info!(instances = instances.len(), "restored instances of KWOK's nodes");
+        ec2.restore(instances);
+        Ok(Self { ec2, client, cluster, registered })
+    }
+
+    /// Registers instances and opens nodes, forever.
+    pub(super) async fn run(mut self) {
+        loop {
+            self.ec2.tick();
+            self.register_instances().await;
+            self.open_nodes().await;
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Creates a Node for each running instance whose NodeClaim is known.
+    async fn register_instances(&mut self) {
+        let is_new = |machine: &FakeInstance| {
+            machine.instance.state == "running" && !self.registered.contains(&machine.instance.id)
+        };
+        let new: Vec<FakeInstance> = self.ec2.machines().into_iter().filter(is_new).collect();
+        for FakeInstance { instance, .. } in new {
+            let claim = self.cluster.read(|index| index.single_claim(&instance.provider_id()).cloned());
+            let Some(claim) = claim else { continue };
+            let created =
+                Api::all(self.client.clone()).create(&PostParams::default(), &node::node(&instance, &claim)).await;
+            match created {
+                Ok(_) => drop(self.registered.insert(instance.id)),
+                Err(kube::Error::Api(status)) if status.is_already_exists() => {
+                    self.registered.insert(instance.id);
+                }
+                Err(error) => {
+                    let error = daemon::error::chain(&error);
+                    tracing::warn!(node = instance.private_dns_name, error = error.as_str(), "cannot create the node");
+                }
+            }
+        }
+    }
+
+    /// Removes the startup taint of nodes that are ready, as agents do. Nodes of KWOK have no agent.
+    async fn open_nodes(&self) {
+        let closed: Vec<Arc<Node>> = self
+            .cluster
+            .read(|index| index.nodes.values().filter(|node| node::waits_for_its_agent(node)).cloned().collect());
+        for closed in closed {
+            let patch = Patch::Merge(node::without_startup_taint(&closed));
+            let nodes = Api::<Node>::all(self.client.clone());
+            if let Err(error) = nodes.patch(closed.name(), &PatchParams::default(), &patch).await {
+                let error = daemon::error::chain(&error);
+                tracing::warn!(node = closed.name(), error = error.as_str(), "cannot remove the startup taint");
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Provider kwok: the manifests of `examples/kwok` in a cluster without AWS and without agents. EC2 is emulated in the controller,
+//! and the real KWOK runs the nodes and their pods.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use api::objects::{Node, Pod};
+use api::status::Conditioned as _;
+use api::{NodeClaim, annotation, condition, label, taint};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::{Client, ResourceExt};
+use serde_json::json;
+use testbed::controller::{self, Ports};
+use testbed::controlplane::{Account, ControlPlane, Options};
+use testbed::process::Process;
+use testbed::{apply_example, eventually, kwok};
+
+const LIMIT: Duration = Duration::from_secs(120);
+/// Deployment of the example.
+const SHOP: &str = "shop";
+
+struct Fixture {
+    control_plane: ControlPlane,
+    client: Client,
+    ports: Ports,
+    controller: Process,
+    _kwok: Process,
+}
+
+impl Fixture {
+    async fn start() -> Result<Self> {
+        let control_plane = ControlPlane::start(Options::full("kwok")).await?;
+        control_plane.apply_crds().await?;
+        control_plane.apply_rights(Account::Kwok).await?;
+        let client = control_plane.admin().await?;
+        let folder = control_plane.folder().to_owned();
+        let kwok = kwok::start(&control_plane, &folder).await?;
+        let ports = Ports::choose()?;
+        let controller = run_controller(&control_plane, ports)?;
+        Ok(Self { control_plane, client, ports, controller, _kwok: kwok })
+    }
+
+    async fn scale(&self, replicas: u32) -> Result<()> {
+        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+        let deployments = Api::<Deployment>::namespaced(self.client.clone(), "default");
+        deployments.patch(SHOP, &PatchParams::default(), &patch).await?;
+        Ok(())
+    }
+
+    async fn claims(&self) -> Result<Vec<NodeClaim>> {
+        Ok(Api::<NodeClaim>::all(self.client.clone()).list(&ListParams::default()).await?.items)
+    }
+
+    /// Waits until this number of pods run, and returns the names of their NodeClaims.
+    async fn runs(&self, replicas: usize) -> Result<BTreeSet<String>> {
+        eventually(&format!("{replicas} pods to run"), LIMIT, async || {
+            let pods = Api::<Pod>::namespaced(self.client.clone(), "default");
+            let pods = pods.list(&ListParams::default().labels("app=shop")).await?.items;
+            let running = pods.iter().filter(|pod| pod.status.phase == "Running" && !pod.is_terminating()).count();
+            ensure!(running == replicas, "{running} of {} run", pods.len());
+            let claims = self.claims().await?;
+            let waiting = claims.iter().find(|claim| !claim.is_true(condition::INITIALIZED));
+            ensure!(waiting.is_none(), "{:?} is not initialized", waiting.map(ResourceExt::name_any));
+            Ok(Some(claims.iter().map(ResourceExt::name_any).collect()))
+        })
+        .await
+    }
+}
+
+fn run_controller(control_plane: &ControlPlane, ports: Ports) -> Result<Process> {
+    let command = controller::kwok_command(control_plane, ports)?;
+    Process::spawn("controller", command, &control_plane.folder().join("controller.log"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_of_kwok_run_pods_survive_a_restart_and_go() -> Result<()> {
+    let mut fixture = Fixture::start().await?;
+    let outcome = run_steps(&mut fixture).await;
+    if outcome.is_err() {
+        fixture.control_plane.keep_logs();
+    }
+    outcome.with_context(|| format!("logs are in {}", fixture.control_plane.folder().display()))
+}
+
+async fn run_steps(fixture: &mut Fixture) -> Result<()> {
+    for file in ["kwok/pool.yaml", "kwok/shop.yaml"] {
+        apply_example(&fixture.client, file).await?;
+    }
+    let first = fixture.runs(6).await?;
+    ensure!(!first.is_empty(), "the pods run without a NodeClaim");
+    nodes_are_simulated(fixture, first.len()).await?;
+
+    // After a restart the controller knows its instances: it launches only for the new pods.
+    fixture.controller.kill()?;
+    fixture.controller = run_controller(&fixture.control_plane, fixture.ports)?;
+    fixture.scale(60).await?;
+    let second = fixture.runs(60).await?;
+    ensure!(second.is_superset(&first), "of {first:?} only some are left: {second:?}");
+    ensure!(second.len() > first.len(), "60 pods run on the nodes of 6");
+
+    fixture.scale(0).await?;
+    eventually("all nodes to go", LIMIT, async || {
+        let left = Api::<Node>::all(fixture.client.clone()).list(&ListParams::default()).await?.items.len();
+        let claims = fixture.claims().await?.len();
+        ensure!((left, claims) == (0, 0), "{left} nodes and {claims} NodeClaims are left");
+        Ok(Some(()))
+    })
+    .await
+}
+
+/// Asserts that each Node belongs to KWOK, has the labels of EC2, and is open for pods.
+async fn nodes_are_simulated(fixture: &Fixture, expected: usize) -> Result<()> {
+    let nodes = Api::<Node>::all(fixture.client.clone()).list(&ListParams::default()).await?.items;
+    ensure!(nodes.len() == expected, "{} nodes for {expected} NodeClaims", nodes.len());
+    for node in &nodes {
+        ensure!(node.annotation(annotation::KWOK_NODE) == Some(annotation::FAKE), "{} is not KWOK's", node.name());
+        ensure!(
+            node.label(label::ZONE).is_some_and(|zone| zone.starts_with("us-east-1")),
+            "{:?}",
+            node.metadata.labels
+        );
+        ensure!(node.label("karpenter.k8s.aws/instance-family").is_some(), "{:?}", node.metadata.labels);
+        let closed = node.spec.taints.iter().any(|found| found.key == taint::AGENT_NOT_READY);
+        ensure!(!closed, "{} waits for an agent", node.name());
+    }
+    Ok(())
+}
