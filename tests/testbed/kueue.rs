@@ -1,12 +1,11 @@
 //! The real Kueue as a process: its controllers for Jobs and ProvisioningRequests, without webhooks.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
-use go_programs::go_program;
+use anyhow::{Context, Result};
+use go_programs::{go_program, module_folder};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use serde::Deserialize;
 
 use crate::controlplane::ControlPlane;
 use crate::process::Process;
@@ -41,18 +40,7 @@ pub async fn install(control_plane: &ControlPlane) -> Result<()> {
 
 /// Reads the definitions of Kueue's kinds from its Go module, in the version of the program.
 fn definitions() -> Result<Vec<CustomResourceDefinition>> {
-    #[derive(Deserialize)]
-    struct Module {
-        #[serde(rename = "Dir")]
-        folder: PathBuf,
-    }
-    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("kueue");
-    let mut command = Command::new("go");
-    command.args(["mod", "download", "-json", "sigs.k8s.io/kueue"]).current_dir(module);
-    let output = command.output().context("cannot run go")?;
-    ensure!(output.status.success(), "go mod download: {}", String::from_utf8_lossy(&output.stderr));
-    let module: Module = serde_json::from_slice(&output.stdout)?;
-    let folder = module.folder.join("config/components/crd/bases");
+    let folder = module_folder("kueue", "sigs.k8s.io/kueue")?.join("config/components/crd/bases");
     let mut found = Vec::new();
     for entry in std::fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
         let path = entry?.path();

@@ -6,7 +6,7 @@ use agent::cluster::Node;
 use agent::run::journal::Journal;
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use api::DrainProgress;
-use drain::{Action, Millis, PodOnNode, Protection, Reply};
+use drain::{Action, AwaitedCopy, Millis, PodOnNode, Protection, Reply};
 use hyper::Method;
 use serde_json::{Value, json};
 
@@ -90,6 +90,29 @@ fn drain_deletes_pods_only_when_a_deadline_nears() {
         }
         assert_eq!(first, forced, "{text}");
     }
+}
+
+/// After a notice a pod waits for the copy that the controller has started. The controller's request for the termination ends the
+/// wait; the drain of a user knows no copies.
+#[test]
+fn drain_waits_for_copies_between_notice_and_termination() {
+    let owned = |uid| PodOnNode { owner_kind: Some("ReplicaSet".into()), ..pod(uid) };
+    let copied = || PodOnNode { copy: AwaitedCopy::Starting(at(300)), ..owned("a") };
+    let mut lifecycle = started();
+    lifecycle.take(node_with(OURS, |_| {}), T0);
+    lifecycle.take(spot(at(120)), T0);
+    settle(&mut lifecycle, T0);
+    lifecycle.take(Input::Pods(vec![copied(), owned("b")]), at(1));
+    let acts: Vec<AgentAction> = (1..20).flat_map(|second| settle(&mut lifecycle, at(second))).collect();
+    assert_eq!(requests(&acts), ["evict b"]);
+    lifecycle.take(requested(r#"{"id":"termination-1","reason":"Interrupted","termination":true}"#), at(20));
+    assert_eq!(requests(&settle(&mut lifecycle, at(20))), ["evict a"]);
+
+    let mut lifecycle = started();
+    lifecycle.take(default_request(), T0);
+    settle(&mut lifecycle, T0);
+    lifecycle.take(Input::Pods(vec![copied()]), at(1));
+    assert_eq!(requests(&settle(&mut lifecycle, at(1))), ["evict a"]);
 }
 
 #[test]

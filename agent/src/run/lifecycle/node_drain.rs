@@ -97,8 +97,9 @@ impl NodeDrain {
     fn adjust(&mut self, known: &mut AgentState, orders: &DrainOrders, now: Millis) {
         let mut rules =
             rules(&self.settings, api::hash::fnv1a(known.journal.instance.bytes()), orders.is_termination());
-        // The controller starts copies after a notice, and none for a drain that a user requests.
-        rules.await_copies &= orders.get(ANNOUNCED).is_some();
+        // The controller starts copies after a notice, and requests the termination when they are ready.
+        let is_requested = orders.get(requests::SOURCE).is_some_and(|order| order.termination);
+        rules.await_copies &= orders.get(ANNOUNCED).is_some() && !is_requested;
         if orders.is_empty() {
             self.cancel(known);
         } else if known.journal.drain.is_none() {
