@@ -200,8 +200,11 @@ async fn apply_crds_changes_nothing_when_repeated() -> Result<()> {
     };
     let before = versions().await?;
     control_plane.apply_crds().await?;
-    assert_eq!(versions().await?, before);
-    assert_eq!(before.len(), crds().len());
+    let after = versions().await?;
+    assert!(before.iter().all(|one| after.contains(one)), "{before:?}\n{after:?}");
+    // Other tests of this control plane install Kueue's definitions.
+    let ours = before.iter().filter(|(name, _)| crds().iter().any(|own| own.name_any() == *name));
+    assert_eq!(ours.count(), crds().len());
     Ok(())
 }
 

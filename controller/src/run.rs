@@ -103,10 +103,7 @@ pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
     send_events(&settings, &clients.general, outgoing, &mut tasks);
 
     let lease = lead(&settings, &config, &leading, &mut tasks, &mut triggers).await?;
-    if let Some(ec2) = provider.emulation().filter(|_| !settings.observe) {
-        let nodes = KwokNodes::restore(ec2.clone(), clients.general.clone(), Arc::clone(&cluster)).await?;
-        tasks.spawn(nodes.run().instrument(span::task("nodes of KWOK")));
-    }
+    simulate_nodes(&settings, &provider, &clients.general, &cluster, &mut tasks).await?;
     let offerings = Arc::new(offerings(&settings, &config, &clients.general, Arc::clone(&cloud)).await?);
     known_market.get_or_init(|| Arc::clone(&offerings));
     tasks.spawn(Arc::clone(&offerings).refresh_for_ever(Arc::clone(&cluster)).instrument(span::task("instance types")));
@@ -152,6 +149,21 @@ pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
         lease.release().await;
     }
     outcome
+}
+
+/// Starts the simulation of nodes if the provider needs one. In observe mode nothing is launched.
+async fn simulate_nodes(
+    settings: &Settings,
+    provider: &Provider,
+    client: &Client,
+    cluster: &Arc<Cluster>,
+    tasks: &mut JoinSet<()>,
+) -> anyhow::Result<()> {
+    if let Some(ec2) = provider.emulation().filter(|_| !settings.observe) {
+        let nodes = KwokNodes::restore(ec2.clone(), client.clone(), Arc::clone(cluster)).await?;
+        tasks.spawn(nodes.run().instrument(span::task("nodes of KWOK")));
+    }
+    Ok(())
 }
 
 /// Sends events of objects. In observe mode they are dropped, as by any recorder without a receiver.

@@ -53,7 +53,7 @@ impl KwokNodes {
         let instances: Vec<_> = nodes.items.iter().filter_map(node::instance).collect();
         let registered = instances.iter().map(|instance| instance.id.clone()).collect();
         tracing::info!(instances = instances.len(), "restored instances of KWOK's nodes");
-        ec2.restore(instances);
+        ec2.account().restore(instances);
         Ok(Self { ec2, client, cluster, registered })
     }
 

@@ -18,7 +18,6 @@ mod queue;
 mod resources;
 mod serve;
 mod state;
-mod trials;
 
 use std::sync::Arc;
 

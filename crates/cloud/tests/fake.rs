@@ -377,7 +377,7 @@ async fn account_for_trials_restores_instances_after_a_restart() {
     let old = launched(&build(1), "a").await;
     assert!(old.private_dns_name.starts_with(&old.id), "{old:?}");
     let cloud = build(2);
-    cloud.restore([old.clone()]);
+    cloud.account().restore([old.clone()]);
     let [found]: [_; 1] = cloud.instances_by_id(std::slice::from_ref(&old.id)).await.unwrap().try_into().unwrap();
     assert_eq!((found.state.as_str(), &found.tags), ("running", &old.tags));
     let new = launched(&cloud, "b").await;

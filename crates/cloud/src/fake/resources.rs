@@ -1,5 +1,7 @@
 //! Resources that other clients of the account create, change and delete.
 
+mod trials;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::queue::FakeEvent;
@@ -8,6 +10,8 @@ use super::{ACCOUNT, FakeCloud, fleet};
 use crate::calls::{
     CapacityReservation, FleetError, Image, LaunchTemplateRequest, PlacementGroup, SecurityGroup, Tags,
 };
+
+pub(super) use trials::{parameter, selected_by};
 
 /// Time from the notice of an interruption to the termination.
 const NOTICE: SignedDuration = SignedDuration::from_mins(2);

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::faults::refuse;
 use super::state::FakeState;
-use super::{FakeCloud, Input, filter, fleet, queue};
+use super::{FakeCloud, Input, filter, fleet, queue, resources};
 use crate::calls::{
     Call, CapacityReservation, Cloud, CloudError, ClusterDescription, ErrorKind, Filter, FleetAnswer, FleetRequest,
     Image, Instance, InstanceProfile, InstanceProfileRequest, InstanceStatus, InstanceTypeInfo, LaunchTemplate,
@@ -38,21 +38,21 @@ impl Cloud for FakeCloud {
 
     fn subnets<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<Subnet>> {
         self.call("DescribeSubnets", Input::Filter(filter.clone()), |state, _| {
-            let wanted = state.selected_by(filter);
+            let wanted = resources::selected_by(state, filter);
             Ok(state.subnets.iter().filter(|subnet| filter::subnet(&wanted, subnet)).cloned().collect())
         })
     }
 
     fn security_groups<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<SecurityGroup>> {
         self.call("DescribeSecurityGroups", Input::Filter(filter.clone()), |state, _| {
-            let wanted = state.selected_by(filter);
+            let wanted = resources::selected_by(state, filter);
             Ok(state.security_groups.iter().filter(|group| filter::security_group(&wanted, group)).cloned().collect())
         })
     }
 
     fn images<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<Image>> {
         self.call("DescribeImages", Input::Filter(filter.clone()), |state, _| {
-            let wanted = state.selected_by(filter);
+            let wanted = resources::selected_by(state, filter);
             Ok(state.images.iter().filter(|image| filter::image(&wanted, image)).cloned().collect())
         })
     }
@@ -73,7 +73,7 @@ impl Cloud for FakeCloud {
     fn parameter<'a>(&'a self, name: &'a str) -> Call<'a, Option<String>> {
         // The call also takes the ARN of a parameter.
         let name = name.strip_prefix("arn:").and_then(|arn| Some(arn.split_once(":parameter")?.1)).unwrap_or(name);
-        self.call("GetParameter", Input::Name(name.to_owned()), |state, _| Ok(state.parameter(name)))
+        self.call("GetParameter", Input::Name(name.to_owned()), |state, _| Ok(resources::parameter(state, name)))
     }
 
     fn launch_templates<'a>(&'a self, tags: &'a Tags) -> Call<'a, Vec<LaunchTemplate>> {

@@ -2,25 +2,25 @@
 
 use jiff::Timestamp;
 
-use super::FakeCloud;
-use super::filter::AMAZON;
-use super::state::{FakeInstance, FakeState, scramble};
+use super::Account;
 use crate::calls::{Filter, Image, Instance, LaunchTemplateRequest, Tags};
+use crate::fake::filter::AMAZON;
+use crate::fake::state::{FakeInstance, FakeState, scramble};
 
 /// Path of the SSM parameters that AWS publishes.
 const PUBLIC_PARAMETERS: &str = "/aws/service/";
 
-impl FakeCloud {
+impl Account<'_> {
     /// Adds running instances that an earlier run of the program had launched. Known instances keep their state.
     pub fn restore(&self, instances: impl IntoIterator<Item = Instance>) {
-        let (mut state, now) = self.at_present();
+        let (mut state, now) = self.cloud.at_present();
         for instance in instances {
-            let architecture = state.architecture_of(&instance.instance_type);
+            let architecture = architecture_of(&state, &instance.instance_type);
             let launched = instance.launched.parse().unwrap_or(now);
             state.machines.entry(instance.id.clone()).or_insert_with(|| running(instance, architecture, launched));
         }
         drop(state);
-        self.announce(true);
+        self.cloud.announce(true);
     }
 }
 
@@ -38,28 +38,26 @@ fn running(instance: Instance, architecture: String, launched: Timestamp) -> Fak
     }
 }
 
-impl FakeState {
-    fn architecture_of(&self, instance_type: &str) -> String {
-        self.types.get(instance_type).and_then(|info| info.architectures.first()).cloned().unwrap_or_default()
-    }
+fn architecture_of(state: &FakeState, instance_type: &str) -> String {
+    state.types.get(instance_type).and_then(|info| info.architectures.first()).cloned().unwrap_or_default()
+}
 
-    /// Returns what a filter selects by. In an account for trials these are only ids.
-    pub(super) fn selected_by(&self, filter: &Filter) -> Filter {
-        if self.for_trials { Filter { ids: filter.ids.clone(), ..Filter::default() } } else { filter.clone() }
-    }
+/// Returns what a filter selects by. In an account for trials these are only ids.
+pub(in crate::fake) fn selected_by(state: &FakeState, filter: &Filter) -> Filter {
+    if state.for_trials { Filter { ids: filter.ids.clone(), ..Filter::default() } } else { filter.clone() }
+}
 
-    /// Returns the value of an SSM parameter. In an account for trials every public parameter names an image.
-    pub(super) fn parameter(&mut self, name: &str) -> Option<String> {
-        let known = self.parameters.get(name).cloned();
-        if known.is_some() || !self.for_trials || !name.starts_with(PUBLIC_PARAMETERS) {
-            return known;
-        }
-        let image = public_image(name);
-        let id = image.id.clone();
-        self.images.push(image);
-        self.parameters.insert(name.to_owned(), id.clone());
-        Some(id)
+/// Returns the value of an SSM parameter. In an account for trials every public parameter names an image.
+pub(in crate::fake) fn parameter(state: &mut FakeState, name: &str) -> Option<String> {
+    let known = state.parameters.get(name).cloned();
+    if known.is_some() || !state.for_trials || !name.starts_with(PUBLIC_PARAMETERS) {
+        return known;
     }
+    let image = public_image(name);
+    let id = image.id.clone();
+    state.images.push(image);
+    state.parameters.insert(name.to_owned(), id.clone());
+    Some(id)
 }
 
 /// Returns the image of a public parameter. The same name gives the same image after a restart.
