@@ -1,13 +1,14 @@
 //! Prometheus, which scrapes one address every second.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use testbed::controlplane::ports;
 use testbed::process::Process;
 use testbed::{controller, eventually, linters};
 
@@ -30,7 +31,7 @@ impl Prometheus {
         let settings = json!({"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": [scrape]});
         let file = folder.join("prometheus.yaml");
         fs::write(&file, settings.to_string())?;
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let port = ports::bind()?.0;
         let address = format!("{}:{port}", Ipv4Addr::LOCALHOST);
         let mut command = Command::new(linters::prometheus("prometheus")?);
         command.arg(format!("--config.file={}", file.display()));

@@ -1,6 +1,6 @@
 //! Command line of the controller as a process, with the same settings of cluster and AWS for every user.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::controlplane::{Account, ControlPlane};
+use crate::controlplane::{Account, ControlPlane, ports};
 use crate::machines::find_program;
 
 /// Ports of one controller, which remain the same after a restart.
@@ -28,8 +28,9 @@ impl Ports {
     /// Returns an error if no port is free.
     pub fn choose() -> Result<Self> {
         // Both are held until both are chosen, because they must differ.
-        let held = [TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?, TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?];
-        Ok(Self { metrics: held[0].local_addr()?.port(), probes: held[1].local_addr()?.port() })
+        let held = [ports::bind()?, ports::bind()?];
+        let [metrics, probes] = held.each_ref().map(|(port, _)| *port);
+        Ok(Self { metrics, probes })
     }
 }
 

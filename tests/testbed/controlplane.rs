@@ -25,7 +25,7 @@ mod binaries;
 mod chart;
 mod crds;
 mod flags;
-mod ports;
+pub mod ports;
 
 use binaries::Binaries;
 use flags::Layout;

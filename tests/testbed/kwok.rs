@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use go_programs::{go_program, module_folder};
 
-use crate::controlplane::ControlPlane;
+use crate::controlplane::{ControlPlane, ports};
 use crate::process::Process;
 
 /// Behaviour of nodes and pods, as in KWOK's own installation.
@@ -25,8 +25,10 @@ const STAGES: [&str; 5] = [
 pub async fn start(control_plane: &ControlPlane, folder: &Path) -> Result<Process> {
     let built = || anyhow::Ok((go_program("kwok")?, module_folder("kwok", "sigs.k8s.io/kwok")?));
     let (programs, sources) = tokio::task::spawn_blocking(built).await.context("the build was interrupted")??;
+    let (port, _) = ports::bind()?;
     let mut command = Command::new(programs.join("kwok"));
     command
+        .arg(format!("--server-address=127.0.0.1:{port}"))
         .arg(format!("--kubeconfig={}", control_plane.admin_kubeconfig().display()))
         .arg("--manage-all-nodes=false")
         .arg("--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake")

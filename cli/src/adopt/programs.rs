@@ -10,7 +10,7 @@ use super::{is_of, named, text};
 const LEADER_LEASE: &str = "karpenter-leader-election";
 
 /// Variables that the controller reads; a test compares them with its settings.
-const SUPPORTED_VARIABLES: [&str; 50] = [
+const SUPPORTED_VARIABLES: [&str; 51] = [
     "AMI_REFRESH_INTERVAL",
     "AWS_ENDPOINT_URL",
     "AWS_REGION",
@@ -55,6 +55,7 @@ const SUPPORTED_VARIABLES: [&str; 50] = [
     "PACKING",
     "PREFERENCE_POLICY",
     "PREFERENCE_PREMIUM",
+    "PROVIDER",
     "RESERVED_ENIS",
     "RISK_PREMIUM",
     "SUBNET_REFRESH_INTERVAL",

@@ -63,7 +63,11 @@ impl Ports {
     }
 }
 
-fn bind() -> Result<(u16, TcpListener)> {
+/// Binds a port that is free now, for a program that starts after the listener is dropped.
+///
+/// # Errors
+/// Returns an error if no port is free.
+pub fn bind() -> Result<(u16, TcpListener)> {
     let span = u64::from(LAST - FIRST) + 1;
     (0..TRIES)
         .map(|_| RandomState::new().build_hasher().finish() % span)
