@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
-use api::{EC2NodeClass, NodeClaim, NodePool, condition, label, taint};
+use api::{EC2NodeClass, NodeClaim, NodePool, ProvisioningRequest, condition, label, taint};
 use cloud::fake::FakeInstance;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
@@ -118,6 +119,11 @@ impl Fixture {
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), "default");
         let sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), "default");
         let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), "default");
+        // A request that is left would buy nodes during the next test.
+        let jobs: Api<Job> = Api::namespaced(self.client.clone(), "default");
+        let requests: Api<ProvisioningRequest> = Api::namespaced(self.client.clone(), "default");
+        jobs.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
+        requests.delete_collection(&at_once, &ListParams::default()).await?;
         budgets.delete_collection(&at_once, &ListParams::default()).await?;
         deployments.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
         sets.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
