@@ -29,6 +29,10 @@ const OBSERVER_LEASE: &str = "kerf-observer";
 const OBSERVES: &str =
     "OBSERVE: plans are recorded and not carried out; INTERRUPTION_QUEUE, PACKING and SURGE have no effect";
 
+/// Sentence about simulated nodes, and settings without effect on them.
+const SIMULATES: &str = "PROVIDER: KWOK simulates the nodes, and nothing is launched in AWS; AWS_ENDPOINT_URL and \
+                         INTERRUPTION_QUEUE have no effect";
+
 /// Flags and environment variables as written.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "kerf-controller", version, about = "Just-in-time nodes for Kubernetes on EC2")]
@@ -267,7 +271,9 @@ impl Args {
         let name = name.unwrap_or_else(|| if self.observe { OBSERVER_LEASE } else { LEASE }.to_owned());
         let lease = LeaseName { namespace: namespace.unwrap_or_else(|| own.clone()), name };
         let observes = self.observe.then(|| OBSERVES.to_owned());
-        let unmet = self.inherited.unmet().into_iter().chain(observes).chain(self.feature_gates.unmet()).collect();
+        let simulates = self.provider == NodeProvider::Kwok;
+        let sentences = observes.into_iter().chain(simulates.then(|| SIMULATES.to_owned()));
+        let unmet = self.inherited.unmet().into_iter().chain(sentences).chain(self.feature_gates.unmet()).collect();
         Settings {
             provider: self.provider,
             cluster_name: self.cluster_name,
@@ -294,7 +300,8 @@ impl Args {
             max_view_age: self.max_view_age,
             observe: self.observe,
             lease: (!self.disable_leader_election).then_some(lease),
-            interruption_queue: Some(self.interruption_queue).filter(|name| !name.is_empty() && !self.observe),
+            interruption_queue: Some(self.interruption_queue)
+                .filter(|name| !name.is_empty() && !self.observe && !simulates),
             zonal_shift: self.enable_zonal_shift,
             log_level: self.log_level,
             log_format: self.log_format,
@@ -406,6 +413,9 @@ mod tests {
         assert_eq!(lease(&observing).as_deref(), Some("kerf-observer"));
         assert_eq!((observing.interruption_queue, observing.permissions.surge), (None, false));
         assert!(observing.unmet[0].contains("INTERRUPTION_QUEUE, PACKING and SURGE have no effect"));
+        let simulating = settings(&["--provider=kwok", "--interruption-queue=demo"]);
+        assert_eq!(simulating.interruption_queue, None);
+        assert!(simulating.unmet[0].contains("AWS_ENDPOINT_URL and INTERRUPTION_QUEUE have no effect"));
         assert_eq!(lease(&settings(&["--observe=true", "--leader-election-name=own"])).as_deref(), Some("own"));
     }
 

@@ -41,8 +41,6 @@ pub(super) struct KwokNodes {
     ec2: FakeCloud,
     client: Client,
     cluster: Arc<Cluster>,
-    /// Instances that have a Node.
-    registered: BTreeSet<String>,
 }
 
 impl KwokNodes {
@@ -51,14 +49,13 @@ impl KwokNodes {
         let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await;
         let nodes = nodes.context("failed to list the Nodes of earlier runs")?;
         let instances: Vec<_> = nodes.items.iter().filter_map(node::instance).collect();
-        let registered = instances.iter().map(|instance| instance.id.clone()).collect();
         tracing::info!(instances = instances.len(), "restored instances of KWOK's nodes");
         ec2.account().restore(instances);
-        Ok(Self { ec2, client, cluster, registered })
+        Ok(Self { ec2, client, cluster })
     }
 
     /// Registers instances and opens nodes, forever.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(self) {
         loop {
             self.ec2.tick();
             self.register_instances().await;
@@ -67,22 +64,22 @@ impl KwokNodes {
         }
     }
 
-    /// Creates a Node for each running instance whose NodeClaim is known.
-    async fn register_instances(&mut self) {
-        let is_new = |machine: &FakeInstance| {
-            machine.instance.state == "running" && !self.registered.contains(&machine.instance.id)
-        };
-        let new: Vec<FakeInstance> = self.ec2.machines().into_iter().filter(is_new).collect();
-        for FakeInstance { instance, .. } in new {
-            let claim = self.cluster.read(|index| index.single_claim(&instance.provider_id()).cloned());
+    /// Creates a Node for each running instance without one whose NodeClaim is known.
+    async fn register_instances(&self) {
+        let running = self.ec2.machines().into_iter().filter(|machine| machine.instance.state == "running");
+        for FakeInstance { instance, .. } in running {
+            let provider_id = instance.provider_id();
+            let claim = self.cluster.read(|index| {
+                let is_registered = !index.all_nodes_of(&provider_id).is_empty();
+                index.single_claim(&provider_id).filter(|_| !is_registered).cloned()
+            });
             let Some(claim) = claim else { continue };
             let created =
                 Api::all(self.client.clone()).create(&PostParams::default(), &node::node(&instance, &claim)).await;
             match created {
-                Ok(_) => drop(self.registered.insert(instance.id)),
-                Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                    self.registered.insert(instance.id);
-                }
+                Ok(_) => {}
+                // The watch has not shown the Node yet.
+                Err(kube::Error::Api(status)) if status.is_already_exists() => {}
                 Err(error) => {
                     let error = daemon::error::chain(&error);
                     tracing::warn!(node = instance.private_dns_name, error = error.as_str(), "cannot create the node");

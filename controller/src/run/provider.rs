@@ -30,7 +30,6 @@ impl Provider {
                 if settings.region.is_empty() {
                     TRIAL_REGION.clone_into(&mut settings.region);
                 }
-                tracing::warn!("PROVIDER is kwok: nodes are simulated, and nothing is launched in AWS");
                 kwok::emulate_ec2(settings, client).await.map(Self::Kwok)
             }
         }
