@@ -53,7 +53,7 @@ pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
 fn node(bought: &Bought<'_>, name: &str, snapshot: &Snapshot) -> Node {
     let mut node = Node { claim: Some(format!("{name}-claim")), stage: Stage::Initialized, ..bought.claim(name) };
     node.requirements = Vec::new();
-    node.quiet_since = Some(snapshot.now);
+    (node.created, node.healthy_since, node.quiet_since) = (snapshot.now, Some(snapshot.now), Some(snapshot.now));
     node.labels.insert(label::HOSTNAME.to_owned(), name.to_owned());
     node.labels.insert(label::INSTANCE_TYPE.to_owned(), bought.kind.name.clone());
     let single = bought.kind.labels.iter().filter(|(_, values)| values.len() == 1);

@@ -57,12 +57,18 @@ pub(super) fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(
         | NodeVerdict::PodDoNotDisrupt { .. }
         | NodeVerdict::PodHeld { .. }
         | NodeVerdict::NoReplica
+        | NodeVerdict::CanaryUnhealthy { .. }
         | NodeVerdict::AwaitsReplacement { claim: Some(_), .. }
         | NodeVerdict::NoPool => Some((reason::DISRUPTION_BLOCKED, sentence())),
         // The remaining time would make each event a new one.
         NodeVerdict::ReplacementsFail { pool, failures, .. } => {
             let last = planner::last_attempts(*failures, ["replacement", "replacements"]);
             let message = format!("This node stays: {last} failed in NodePool {pool}");
+            Some((reason::DISRUPTION_BLOCKED, message))
+        }
+        // For the same reason without numbers.
+        NodeVerdict::AwaitsCanary { pool, .. } => {
+            let message = format!("This node stays: drifted, but the canary nodes of NodePool {pool} come first");
             Some((reason::DISRUPTION_BLOCKED, message))
         }
         // Users search for this message of Karpenter.

@@ -97,7 +97,8 @@ fn soonest(built: &SnapshotResult, plan: &Plan) -> Option<i64> {
     let named = plan.report.nodes.iter().filter_map(|(_, verdict)| match verdict {
         NodeVerdict::Quiet { remaining }
         | NodeVerdict::Resting { remaining, .. }
-        | NodeVerdict::ReplacementsFail { remaining, .. } => Some(*remaining),
+        | NodeVerdict::ReplacementsFail { remaining, .. }
+        | NodeVerdict::AwaitsCanary { remaining: Some(remaining), .. } => Some(*remaining),
         _ => None,
     });
     let now = built.snapshot.now.0;

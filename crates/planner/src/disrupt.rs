@@ -24,6 +24,7 @@
 
 mod consolidate;
 mod disruption_plan;
+mod drift_canary;
 mod eligibility;
 mod independent_parts;
 mod lower_requests;
@@ -390,6 +391,12 @@ fn age(node: &Node, reason: CommandReason) -> (bool, i64, String) {
     (moves, since.unwrap_or_default().0, node.name.clone())
 }
 
+/// Reports whether a verdict limits the number of drifted nodes that are replaced, and says nothing about the node.
+fn is_limit_of_drift(verdict: &NodeVerdict) -> bool {
+    use NodeVerdict::{AwaitsCanary, Budget, CanaryUnhealthy};
+    matches!(verdict, Budget { .. } | AwaitsCanary { .. } | CanaryUnhealthy { .. })
+}
+
 /// Replaces drifted nodes, then expired ones. A node that is both drifted and expired is tried as expired where its drift does
 /// not suffice. Another budget applies then, and the drain of an expired node may end by force.
 fn outdated(draft: &mut DisruptionPlan<'_>, free: &Candidates, eligibility: &EligibilityRules<'_>) {
@@ -399,8 +406,7 @@ fn outdated(draft: &mut DisruptionPlan<'_>, free: &Candidates, eligibility: &Eli
         let node = draft.node(position);
         let reason = node.drifted.as_ref().map(|drifted| drifted.reason.clone()).unwrap_or_default();
         let refused = draft.replace(position, CommandReason::Drifted, CommandCause::Drifted { reason }, false).err();
-        let helps =
-            |refused: &NodeVerdict| matches!(refused, NodeVerdict::Budget { .. }) || node.termination_grace.is_some();
+        let helps = |refused: &NodeVerdict| is_limit_of_drift(refused) || node.termination_grace.is_some();
         expired.extend(refused.filter(|it| eligibility.has_expired(node) && helps(it)).map(|_| position));
     }
     expired.sort_by_cached_key(|position| age(draft.node(*position), CommandReason::Expired));

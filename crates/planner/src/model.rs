@@ -24,8 +24,8 @@ pub use pod::{
     TolerationOperator, VolumeNeed,
 };
 pub use pool::{
-    Budgets, ConsolidationPolicy, Disruption, LaunchPause, MinimumSavings, Packing, Pool, ReplacementState, SpendLimit,
-    Utilization,
+    Budgets, ConsolidationPolicy, Disruption, DriftCanary, LaunchPause, MinimumSavings, Packing, Pool,
+    ReplacementState, SpendLimit, Utilization,
 };
 pub use premium::PreferencePremium;
 pub use requirements::{Operator, Requirement, Requirements, ValueSet};

@@ -104,10 +104,14 @@ fn moments(snapshot: &Snapshot) -> impl Iterator<Item = Millis> {
         .iter()
         .filter_map(|pool| Some((pool.name.as_str(), pool.disruption.consolidate_after?)))
         .collect();
+    let canaries: BTreeMap<&str, i64> =
+        snapshot.pools.iter().filter_map(|pool| Some((pool.name.as_str(), pool.disruption.canary?.time))).collect();
     let of_nodes = snapshot.nodes.iter().flat_map(move |node| {
+        let canary = node.pool.as_deref().and_then(|pool| canaries.get(pool));
+        let proven = node.healthy_since.zip(canary).map(|(since, time)| Millis(since.0.saturating_add(*time)));
         let after = node.pool.as_deref().and_then(|pool| quiet_after.get(pool));
         let quiet = node.quiet_since.zip(after).map(|(since, after)| Millis(since.0.saturating_add(*after)));
-        let own = [quiet, node.expires, node.nominated_until, node.unhealthy.as_ref().map(|it| it.due)];
+        let own = [quiet, proven, node.expires, node.nominated_until, node.unhealthy.as_ref().map(|it| it.due)];
         let own = own.into_iter().flatten().chain(node.pods.iter().filter_map(moment_of_pod));
         own.chain(node.claim.iter().flat_map(|_| payback::moments(node.created)))
     });

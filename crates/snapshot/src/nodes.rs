@@ -186,6 +186,14 @@ impl<'a> NodeSource<'a> {
     }
 
     /// Returns the time of the last change: the initialization, or the arrival or departure of a pod.
+    /// Returns the time since which the node is initialized and Ready; `None` if it is not, or without a NodeClaim.
+    pub(crate) fn healthy_since(&self) -> Option<Timestamp> {
+        let ready = self.node?.condition(condition::READY).filter(|found| found.status == condition::TRUE)?;
+        let initialized = self.condition(condition::INITIALIZED).filter(|found| found.is_true())?;
+        let initialized = initialized.last_transition_time.0;
+        Some(ready.last_transition_time.as_ref().map_or(initialized, |since| since.0.max(initialized)))
+    }
+
     pub(crate) fn quiet_since(&self) -> Option<Timestamp> {
         self.claim?.quiet_since()
     }

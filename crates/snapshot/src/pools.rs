@@ -225,6 +225,7 @@ fn disruption(
             nodepool::Utilization::Observe | nodepool::Utilization::Pack => Utilization::Observe,
         },
         packing: packing_rules(pool),
+        canary: budgets::drift_canary(pool, own),
     }
 }
 

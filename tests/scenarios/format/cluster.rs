@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use planner::{
-    Budgets, Commitment, ConsolidationPolicy, Disruption, Drifted, InstanceType, Leaving, MicroDollars, Millis,
-    MinimumSavings, Node, Packing, Pool, Pressure, ReplacementState, Resources, Size, SpendLimit, Stage, Unhealthy,
-    Usage, Utilization, label,
+    Budgets, Commitment, ConsolidationPolicy, Disruption, DriftCanary, Drifted, InstanceType, Leaving, MicroDollars,
+    Millis, MinimumSavings, Node, Packing, Pool, Pressure, ReplacementState, Resources, Size, SpendLimit, Stage,
+    Unhealthy, Usage, Utilization, label,
 };
 
 use super::NOW;
@@ -131,7 +131,20 @@ fn disruption(statement: &Statement) -> Result<Disruption, String> {
         Some(word) => return Err(format!("utilization is observed, ignored or packed, not {word}")),
     };
     let (worth, packing) = (worth(statement)?, packing(statement)?);
-    Ok(Disruption { consolidate_after, policy, budgets: budgets(statement)?, worth, utilization, packing })
+    let (budgets, canary) = (budgets(statement)?, drift_canary(statement)?);
+    Ok(Disruption { consolidate_after, policy, budgets, worth, utilization, packing, canary })
+}
+
+/// Parses `drift-canary NODES DURATION`.
+fn drift_canary(statement: &Statement) -> Result<Option<DriftCanary>, String> {
+    match statement.get("drift-canary") {
+        None => Ok(None),
+        Some([nodes, time]) => {
+            let nodes = nodes.parse().map_err(|_| "drift-canary wants a number of nodes and a duration")?;
+            Ok(Some(DriftCanary { nodes, time: values::duration(time)? }))
+        }
+        Some(_) => Err("drift-canary wants a number of nodes and a duration".to_owned()),
+    }
 }
 
 /// Parses `min-savings THOUSANDTHS DOLLARS` (share of the price, and dollars per pod) and `warm-up DURATION`.
@@ -228,7 +241,8 @@ pub fn node(statement: &Statement, name: &str, kind: &InstanceType) -> Result<No
         allocatable: kind.allocatable.clone(),
         attach_limits,
         created: Millis(statement.word("age").map(values::duration).transpose()?.map_or(0, |age| NOW - age)),
-        quiet_since: quiet_since(statement)?.filter(|_| stage == Stage::Initialized),
+        healthy_since: ago(statement, "healthy")?.filter(|_| stage == Stage::Initialized),
+        quiet_since: ago(statement, "quiet")?.filter(|_| stage == Stage::Initialized),
         do_not_disrupt: has("do-not-disrupt"),
         rebooting: has("rebooting"),
         nominated_until: has("nominated").then_some(Millis(NOW + 20_000)),
@@ -249,14 +263,15 @@ fn expired(statement: &Statement) -> Result<Option<Millis>, String> {
     Ok(Some(Millis(NOW - ago)))
 }
 
-/// Parses `quiet`, by default one hour. With `unknown`, the NodeClaim of the node is not reported as initialized yet.
-fn quiet_since(statement: &Statement) -> Result<Option<Millis>, String> {
-    let quiet = match statement.word("quiet") {
+/// Parses the time since which a node is `quiet` or `healthy`, by default one hour. With `unknown` it is not: the NodeClaim is not
+/// reported as initialized yet, or the node is not Ready.
+fn ago(statement: &Statement, clause: &str) -> Result<Option<Millis>, String> {
+    let ago = match statement.word(clause) {
         None => 3_600_000,
         Some("unknown") => return Ok(None),
         Some(word) => values::duration(word)?,
     };
-    Ok(Some(Millis(NOW - quiet)))
+    Ok(Some(Millis(NOW - ago)))
 }
 
 /// Returns the labels of a node with the type and the offering after `at`, and the price if the offering exists.

@@ -38,7 +38,7 @@ const POD: [&str; 21] = [
     "on",
 ];
 
-const POOL: [&str; 24] = [
+const POOL: [&str; 25] = [
     "weight",
     "requires",
     "labels",
@@ -54,6 +54,7 @@ const POOL: [&str; 24] = [
     "consolidates",
     "min-savings",
     "warm-up",
+    "drift-canary",
     "budget-empty",
     "budget-drifted",
     "budget-underutilized",
@@ -79,6 +80,7 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
             "runs",
             "daemon-pod",
             "quiet",
+            "healthy",
             "age",
             "attach-limits",
             "requires",

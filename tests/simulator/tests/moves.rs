@@ -10,6 +10,8 @@ mod budgets;
 mod check;
 #[path = "moves/crashes.rs"]
 mod crashes;
+#[path = "moves/drift_canary.rs"]
+mod drift_canary;
 #[path = "moves/failures.rs"]
 mod failures;
 #[path = "moves/false_labels.rs"]

@@ -87,6 +87,9 @@ pub const FAILED_ATTEMPTS: &str = "kerf.sh/failed-attempts";
 pub const PREFERENCE_PREMIUM: &str = "kerf.sh/preference-premium";
 /// Annotation of a NodePool: time zone for the schedules of its budgets, such as `Europe/Berlin`. Absent: UTC.
 pub const BUDGET_TIMEZONE: &str = "kerf.sh/budget-timezone";
+/// Annotation of a NodePool: drifted nodes that are replaced first, and how long their replacements must be healthy before the others
+/// follow, such as `10% for 15m`.
+pub const DRIFT_CANARY: &str = "kerf.sh/drift-canary";
 /// Annotation of a NodePool: minimum savings of a consolidation relative to the cost of its nodes, such as `2.5%`.
 pub const CONSOLIDATION_MIN_SAVING: &str = "kerf.sh/consolidation-min-saving";
 /// Annotation of a NodePool: minimum savings of a consolidation for each evicted pod, in dollars per hour such as `0.005`.

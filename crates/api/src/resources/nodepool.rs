@@ -1,12 +1,14 @@
 //! NodePool (`karpenter.sh/v1`): constraints for the launch of nodes, and rules for their disruption.
 
 mod disruption;
+mod drift_canary;
 pub mod performance;
 pub mod schedule;
 
 use std::collections::BTreeMap;
 
 pub use disruption::{DisruptionFault, Utilization};
+pub use drift_canary::{DriftCanary, InvalidDriftCanary};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_derive::CustomResource;

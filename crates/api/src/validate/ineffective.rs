@@ -66,7 +66,7 @@ const DOMAIN: &str = "kerf.sh/";
 const BEHIND: &str = "kerf.sh0";
 
 /// Our annotations, with the owners on which they are read. A test compares the keys with those of [`annotation`].
-const ANNOTATIONS: [(&str, &[KeyOwner]); 43] = {
+const ANNOTATIONS: [(&str, &[KeyOwner]); 44] = {
     use KeyOwner::{Buffer, Claim, Class, Node, Overlay, Pod, Pool, PoolTemplate};
     [
         (annotation::ACTIVE_TIMES, &[Buffer, Pool]),
@@ -81,6 +81,7 @@ const ANNOTATIONS: [(&str, &[KeyOwner]); 43] = {
         (annotation::DISRUPT_AT_MOST_ONCE_PER, &[Pod]),
         (annotation::DRAIN, &[Node]),
         (annotation::DRAIN_TAKEN_OVER, &[Claim, Node]),
+        (annotation::DRIFT_CANARY, &[Pool]),
         (annotation::EMULATED_INSTANCE, &[Node]),
         (annotation::FAILED_ATTEMPTS, &[Pool]),
         (annotation::GATE_TIMEOUT, &[Class]),

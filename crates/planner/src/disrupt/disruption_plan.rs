@@ -142,7 +142,7 @@ impl<'a> DisruptionPlan<'a> {
         if self.relocator.is_spent() {
             return Some(NodeVerdict::Postponed);
         }
-        (!self.budgets.allows(&objects, reason)).then_some(NodeVerdict::Budget { reason })
+        self.budgets.refusal(&objects, reason)
     }
 
     /// Replaces a node at any price; records and returns the verdict if that is impossible. `force` removes the node although

@@ -2,37 +2,69 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Budgets, CommandReason, Node, Snapshot};
+use super::drift_canary::{DriftHold, drift_holds};
+use crate::{Budgets, CommandReason, Node, NodeVerdict, Snapshot};
 
-/// Budgets by NodePool, and the number of its nodes that the plan removes so far.
+/// Budgets by NodePool.
 #[derive(Clone)]
 pub(super) struct RemainingBudgets<'a> {
-    pools: BTreeMap<&'a str, (Budgets, u32)>,
+    pools: BTreeMap<&'a str, PoolBudgets>,
+}
+
+#[derive(Clone)]
+struct PoolBudgets {
+    budgets: Budgets,
+    /// Limit of drift while the canary is not over.
+    hold: Option<DriftHold>,
+    /// Number of nodes that the plan removes so far.
+    spent: u32,
+    /// Number of drifted nodes among them.
+    drifted: u32,
 }
 
 impl<'a> RemainingBudgets<'a> {
     pub(super) fn new(snapshot: &'a Snapshot) -> Self {
-        let own = snapshot.pools.iter().map(|pool| (pool.name.as_str(), (pool.disruption.budgets, 0)));
+        let mut holds = drift_holds(snapshot);
+        let own = snapshot.pools.iter().map(|pool| {
+            let hold = holds.remove(pool.name.as_str());
+            (pool.name.as_str(), PoolBudgets { budgets: pool.disruption.budgets, hold, spent: 0, drifted: 0 })
+        });
         Self { pools: own.collect() }
     }
 
     /// Reports whether all these nodes may be removed for this reason.
     pub(super) fn allows(&self, nodes: &[&Node], reason: CommandReason) -> bool {
+        self.refusal(nodes, reason).is_none()
+    }
+
+    /// Returns the verdict against the removal of these nodes for this reason, if they may not all be removed.
+    pub(super) fn refusal(&self, nodes: &[&Node], reason: CommandReason) -> Option<NodeVerdict> {
         let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
         nodes.iter().for_each(|node| *counts.entry(node.pool.as_deref().unwrap_or_default()).or_default() += 1);
-        counts.iter().all(|(pool, count)| {
-            let known = self.pools.get(pool);
-            known.is_some_and(|(budgets, spent)| spent.saturating_add(*count) <= allowance(budgets, reason))
+        counts.into_iter().find_map(|(pool, count)| match self.pools.get(pool) {
+            None => Some(NodeVerdict::Budget { reason }),
+            Some(pool) => pool.refusal(count, reason),
         })
     }
 
     /// Counts removed nodes, for every reason.
     pub(super) fn spend(&mut self, nodes: &[&Node]) {
         for node in nodes {
-            if let Some((_, spent)) = node.pool.as_deref().and_then(|pool| self.pools.get_mut(pool)) {
-                *spent = spent.saturating_add(1);
+            if let Some(own) = node.pool.as_deref().and_then(|pool| self.pools.get_mut(pool)) {
+                own.spent = own.spent.saturating_add(1);
+                own.drifted = own.drifted.saturating_add(u32::from(node.drifted.is_some()));
             }
         }
+    }
+}
+
+impl PoolBudgets {
+    fn refusal(&self, count: u32, reason: CommandReason) -> Option<NodeVerdict> {
+        if self.spent.saturating_add(count) > allowance(&self.budgets, reason) {
+            return Some(NodeVerdict::Budget { reason });
+        }
+        let hold = self.hold.as_ref().filter(|_| reason == CommandReason::Drifted)?;
+        (self.drifted.saturating_add(count) > hold.allowed).then(|| hold.verdict.clone())
     }
 }
 

@@ -76,6 +76,8 @@ pub struct Node {
     pub pods: Vec<BoundPod>,
     /// Maximum number of volumes that it can attach, by CSI driver; a driver without an entry is unlimited.
     pub attach_limits: BTreeMap<String, i64>,
+    /// Time since which it is initialized and `Ready`; `None` while it is not.
+    pub healthy_since: Option<Millis>,
     /// Time of the last change on the node; `None` while not initialized.
     pub quiet_since: Option<Millis>,
     /// True if the Node has an effective `karpenter.sh/do-not-disrupt` annotation.

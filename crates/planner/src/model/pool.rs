@@ -135,6 +135,19 @@ pub struct Disruption {
     pub utilization: Utilization,
     /// Bounds for lowered requests of running pods.
     pub packing: Packing,
+    /// Drifted nodes that are replaced before the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub canary: Option<DriftCanary>,
+}
+
+/// Drifted nodes that are replaced before the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DriftCanary {
+    /// Number of these nodes.
+    pub nodes: u32,
+    /// Time for which their replacements must be healthy, in milliseconds.
+    pub time: i64,
 }
 
 /// Karpenter's `consolidationPolicy`.

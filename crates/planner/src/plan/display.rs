@@ -280,6 +280,10 @@ impl Display for NodeVerdict {
                 write!(out, "stays: {last} failed in NodePool {pool}, ")?;
                 write!(out, "the next attempt is in {} s", seconds(*remaining))
             }
+            Self::AwaitsCanary { pool, healthy, nodes, remaining } => {
+                awaits_canary(out, pool, *healthy, *nodes, *remaining)
+            }
+            Self::CanaryUnhealthy { pool, node } => canary_unhealthy(out, pool, node),
             Self::Rebooting => out.write_str("stays: its instance reboots"),
             Self::DoNotDisrupt => out.write_str("stays: node has annotation karpenter.sh/do-not-disrupt"),
             Self::Budget { reason } => {
@@ -335,6 +339,25 @@ fn held(out: &mut Formatter<'_>, pod: &str, budgets: &[String]) -> fmt::Result {
     write!(out, "stays: eviction of pod {pod} is blocked (PodDisruptionBudget ")?;
     list(out, budgets, ", ")?;
     out.write_str(")")
+}
+
+fn awaits_canary(
+    out: &mut Formatter<'_>,
+    pool: &str,
+    healthy: usize,
+    nodes: u32,
+    remaining: Option<i64>,
+) -> fmt::Result {
+    write!(
+        out,
+        "stays: drifted, and the canary of NodePool {pool} is not over: {healthy} of {nodes} nodes have been healthy"
+    )?;
+    out.write_str(" for long enough")?;
+    remaining.map_or(Ok(()), |left| write!(out, ", the others follow in {} s", seconds(left)))
+}
+
+fn canary_unhealthy(out: &mut Formatter<'_>, pool: &str, node: &str) -> fmt::Result {
+    write!(out, "stays: drifted, but node {node} of NodePool {pool} with the new configuration is unhealthy")
 }
 
 fn room_soon(out: &mut Formatter<'_>, remaining: i64) -> fmt::Result {

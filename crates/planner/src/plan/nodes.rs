@@ -140,6 +140,24 @@ pub enum NodeVerdict {
         /// Milliseconds until the next attempt.
         remaining: i64,
     },
+    /// The node has drifted, but the canary nodes of its NodePool come first.
+    AwaitsCanary {
+        /// Name of the NodePool.
+        pool: String,
+        /// Number of canary nodes that have been healthy for long enough.
+        healthy: usize,
+        /// Number of canary nodes.
+        nodes: u32,
+        /// Milliseconds until enough of them will have been healthy for long enough; `None` while some are missing or starting.
+        remaining: Option<i64>,
+    },
+    /// The node has drifted, but a node with the new configuration is unhealthy.
+    CanaryUnhealthy {
+        /// Name of the NodePool.
+        pool: String,
+        /// Name of the unhealthy node.
+        node: String,
+    },
     /// The instance reboots and is expected back.
     Rebooting,
     /// The node has the annotation `karpenter.sh/do-not-disrupt`.

@@ -100,6 +100,7 @@ pub(super) fn node(
         used,
         daemon_used,
         attach_limits: attach_limits(drivers, known.filter(|_| stage != MachineStage::Initialized)),
+        healthy_since: machine.healthy_since().map(millis),
         quiet_since: machine.quiet_since().map(millis),
         do_not_disrupt: machine.node.is_some_and(|node| node.is_do_not_disrupt()),
         rebooting: machine.is_rebooting(),

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use planner::{
-    BoundPod, Budgets, ConsolidationPolicy, Drifted, MicroDollars, Millis, MinimumSavings, Pressure, Unhealthy, Usage,
-    Utilization,
+    BoundPod, Budgets, ConsolidationPolicy, DriftCanary, Drifted, MicroDollars, Millis, MinimumSavings, Pressure,
+    Unhealthy, Usage, Utilization,
 };
 use serde_json::{Value, json};
 use snapshot::{Problem, Settings, SnapshotResult};
@@ -117,6 +117,53 @@ fn budget_schedules_use_the_time_zone_of_the_pool() {
         let built = cluster.build();
         assert_eq!(built.snapshot.pools[0].disruption.budgets.empty, expected, "{zone:?} at {now}");
         assert_eq!(built.problems.len(), problems, "{zone:?}");
+    }
+}
+
+#[test]
+fn canary_is_a_share_of_the_initialized_nodes() {
+    let nodes = || (0..25).map(|number| machine(&format!("n{number}"), json!({}))).collect();
+    let rows = [
+        (json!({}), None, u32::MAX, 0),
+        (json!({"kerf.sh/drift-canary": "10% for 15m"}), Some(DriftCanary { nodes: 3, time: 900_000 }), u32::MAX, 0),
+        (json!({"kerf.sh/drift-canary": "2 for 0s"}), Some(DriftCanary { nodes: 2, time: 0 }), u32::MAX, 0),
+        // An invalid canary allows no drift.
+        (json!({"kerf.sh/drift-canary": "10 percent"}), None, 0, 1),
+    ];
+    for (annotations, canary, drifted, problems) in rows {
+        let mut cluster = with(nodes(), vec![]);
+        let unlimited = pool("default", json!({"disruption": {"budgets": []}}));
+        cluster.pools = vec![merged(unlimited, json!({"metadata": {"annotations": annotations}}))];
+        let built = cluster.build();
+        let disruption = &built.snapshot.pools[0].disruption;
+        assert_eq!((disruption.canary, disruption.budgets.drifted), (canary, drifted), "{annotations}");
+        assert_eq!(ignored_reasons(&built).len(), problems, "{annotations}: {:?}", ignored_reasons(&built));
+    }
+}
+
+#[test]
+fn healthy_since_is_the_later_of_initialized_and_ready() {
+    let ready = |status: &str, at: &str| {
+        let ready = json!({"type": "Ready", "status": status, "lastTransitionTime": at});
+        json!({"status": {"conditions": [ready]}})
+    };
+    let since = |condition: &mut Value, at: &str| condition["lastTransitionTime"] = json!(at);
+    let rows = [
+        (ready("True", "2026-01-01T11:10:00Z"), true, Some("2026-01-01T11:30:00Z")),
+        (ready("True", "2026-01-01T11:40:00Z"), true, Some("2026-01-01T11:40:00Z")),
+        (ready("False", "2026-01-01T11:40:00Z"), true, None),
+        (ready("True", "2026-01-01T11:10:00Z"), false, None),
+    ];
+    for (node, is_initialized, expected) in rows {
+        let (node, mut claim) = machine("n1", node);
+        let conditions = claim["status"]["conditions"].as_array_mut().unwrap();
+        conditions.retain(|it| it["type"] != "Initialized");
+        if is_initialized {
+            conditions.push(condition("Initialized", "True"));
+            since(conditions.last_mut().unwrap(), "2026-01-01T11:30:00Z");
+        }
+        let built = with(vec![(node.clone(), claim)], vec![]).build();
+        assert_eq!(built.snapshot.nodes[0].healthy_since, expected.map(millis), "{node}");
     }
 }
 

@@ -5,6 +5,7 @@
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
+use super::drift_canary::{DriftCanary, InvalidDriftCanary};
 use super::schedule::{self, InvalidSchedule, Schedule, UnknownZone};
 use super::{Budget, DisruptionReason, NodePool};
 use crate::names::annotation;
@@ -61,6 +62,9 @@ pub enum DisruptionFault {
     /// Time zone of schedules.
     #[error("annotation kerf.sh/budget-timezone: budgets with a schedule allow no disruption: {0}")]
     Zone(UnknownZone),
+    /// Canary of drift.
+    #[error("annotation kerf.sh/drift-canary: drifted nodes are not replaced: {0}")]
+    Canary(InvalidDriftCanary),
     /// Minimum savings as a share.
     #[error("annotation kerf.sh/consolidation-min-saving is ignored: {0}")]
     MinSaving(InvalidShare),
@@ -133,7 +137,7 @@ impl Budget {
 }
 
 /// Returns a number of nodes, or a percentage of `total`, rounded up.
-fn part(text: &str, total: u32) -> Option<u32> {
+pub(super) fn part(text: &str, total: u32) -> Option<u32> {
     let number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse::<u64>().ok())?;
     let nodes = match text.strip_suffix('%') {
         None => number(text)?,
@@ -153,6 +157,15 @@ impl NodePool {
         let zone = self.budget_zone();
         let listed = self.spec.disruption.budgets.iter().enumerate();
         listed.map(move |(position, budget)| (budget, budget.allows(position, total, &zone, now)))
+    }
+
+    /// Returns the canary of drift; `None` if drifted nodes are replaced as the budgets allow.
+    ///
+    /// # Errors
+    /// Returns an error if the annotation is not a number or percentage of nodes and a duration.
+    pub fn drift_canary(&self) -> Result<Option<DriftCanary>, DisruptionFault> {
+        let text = self.annotation(annotation::DRIFT_CANARY);
+        text.map(DriftCanary::read).transpose().map_err(DisruptionFault::Canary)
     }
 
     /// Returns the minimum savings of a command relative to the cost of its nodes, in thousandths; `None` if not set.
@@ -246,7 +259,8 @@ impl NodePool {
         let money = [self.min_saving().err(), self.min_saving_per_pod().err(), self.warm_up().err()];
         let packing = [self.pack_margin().err(), self.pack_floor().err(), self.pack_min_history().err()];
         let words = [self.utilization().err(), self.surges().err()].into_iter().chain(packing);
-        let of_annotations = [self.budget_zone().err()].into_iter().chain(money).chain(words);
+        let of_annotations =
+            [self.budget_zone().err(), self.drift_canary().err()].into_iter().chain(money).chain(words);
         let mut faults = Vec::new();
         for fault in of_budgets.chain(of_annotations.flatten()) {
             if !faults.contains(&fault) {
@@ -356,6 +370,7 @@ mod tests {
             "kerf.sh/consolidation-min-saving-per-pod": "much", "kerf.sh/utilization": "Pack",
             "kerf.sh/surge": "yes", "kerf.sh/consolidation-warm-up": "-10m",
             "kerf.sh/pack-margin": "20", "kerf.sh/pack-floor": "0%", "kerf.sh/pack-min-history": "400h",
+            "kerf.sh/drift-canary": "10%",
         });
         let annotated = pool(json!([daily, {"nodes": "3"}, daily]), annotations);
         let limits: Vec<_> = annotated.budgets(7, Timestamp::UNIX_EPOCH).map(|(_, limit)| limit.ok()).collect();
@@ -368,6 +383,7 @@ mod tests {
             "budgets[5] allows no disruption: schedule is missing, such as @daily",
             "budgets[6] allows no disruption: \"-8h\" is not a duration of 0s or more",
             "budget-timezone: budgets with a schedule allow no disruption: \"Berlin\" is not a time zone",
+            "drift-canary: drifted nodes are not replaced: \"10%\" is not nodes and a time",
             "min-saving is ignored: \"5\" is not a share",
             "min-saving-per-pod is ignored: \"much\" is not a price",
             "warm-up is ignored: \"-10m\" is not a duration of 0s or more",
