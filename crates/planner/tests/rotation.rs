@@ -70,12 +70,12 @@ fn node(pool: &str, number: usize, kind: &InstanceType, pods: &[i64]) -> Node {
     node
 }
 
-/// Creates a cluster with two NodePools. `a` has 600 nodes with much waste that cannot be merged; two nodes of `b` with less
+/// Creates a cluster with two NodePools. `a` has 1,000 nodes with much waste that cannot be merged; two nodes of `b` with less
 /// waste could be merged.
 fn cluster(now: i64) -> Snapshot {
     let (large, medium, small) =
         (kind("large", 10_000, 100_000), kind("medium", 6000, 60_000), kind("small", 4000, 40_000));
-    let mut nodes: Vec<Node> = (0..600).map(|number| node("a", number, &large, &[6000])).collect();
+    let mut nodes: Vec<Node> = (0..1000).map(|number| node("a", number, &large, &[6000])).collect();
     nodes.extend((0..2).map(|number| node("b", number, &small, &[1500, 1500])));
     Snapshot {
         now: Millis(now),
@@ -93,7 +93,7 @@ fn cluster(now: i64) -> Snapshot {
 #[test]
 fn plan_merges_nodes_when_rotation_reaches_them() {
     let mut merged = Vec::new();
-    for part in 0..4 {
+    for part in 0..9 {
         let snapshot = cluster(NOW + part * PART);
         let decided = plan(&snapshot);
         assert_eq!(check(&snapshot, &decided), Vec::new());

@@ -2,8 +2,8 @@
 //!
 //! First each node alone: do its pods fit on others? Then (`lower_requests`): would they fit with lowered requests there? Then:
 //! does one new node cost less? Do several, for nodes with much waste? The remaining nodes are tried in groups. Some nodes are
-//! vacated together for the cheapest fleet of all their pods, then each half of them, and so on. Groups consist of the nodes
-//! with the most waste, because these can save the most. The effort is bounded: further groups are tried in later plans, and
+//! vacated together for the cheapest fleet of all their pods; where that is not possible, each half of them, and so on. Groups
+//! consist of the nodes with the most waste, because these can save the most. The effort is bounded: further groups are tried in later plans, and
 //! the verdicts of their nodes name this.
 
 use std::cmp::Reverse;
@@ -18,7 +18,7 @@ use super::simulation::Position;
 /// Maximum number of nodes that are vacated together.
 const LARGEST_GROUP: usize = 32;
 /// Maximum number of nodes that a plan vacates in groups, halves counted again; the others follow in later plans.
-const MOST_VACATED: usize = 1500;
+const MOST_VACATED: usize = 640;
 /// Maximum number of nodes that a plan tries to split; the others follow in later plans.
 const MOST_SPLITS: usize = 64;
 /// Minimum waste of a node to be split, in thousandths.
@@ -194,22 +194,25 @@ impl ConsolidationSearch<'_, '_> {
             self.later.extend(group);
             return;
         }
-        self.exchange(group);
+        if self.exchange(group) {
+            return;
+        }
         let left: Vec<Position> = group.iter().filter(|position| !self.gone.contains(position)).copied().collect();
         let (one, other) = left.split_at(left.len() / 2);
         self.halve(one);
         self.halve(other);
     }
 
-    /// Exchanges a group, or the parts of it that do not need the rest.
-    fn exchange(&mut self, group: &[Position]) {
+    /// Exchanges a group, or the parts of it that do not need the rest. Reports whether a smaller group cannot save more: the group
+    /// is exchanged, or its cheapest fleet costs too much. The nodes of a smaller group and its fleet would be such a fleet too.
+    fn exchange(&mut self, group: &[Position]) -> bool {
         if self.draft.blocker(group, CommandReason::Underutilized).is_some() {
-            return;
+            return false;
         }
         self.vacated += group.len();
         let Err(refused) = self.draft.exchange(group) else {
             self.gone.extend(group);
-            return;
+            return true;
         };
         for part in refused.parts {
             let is_whole = part.iter().all(|position| !self.gone.contains(position));
@@ -217,6 +220,7 @@ impl ConsolidationSearch<'_, '_> {
                 self.exchange(&part);
             }
         }
+        refused.is_too_expensive
     }
 
     /// Reports whether a group wastes so much that fewer or smaller nodes may be enough: at least half of the price of its

@@ -43,6 +43,16 @@ pub(super) struct RejectedExchange {
     pub(super) verdict: NodeVerdict,
     /// Nodes of each part that may be exchanged without the others, where only parts of the exchange saved enough.
     pub(super) parts: Vec<Vec<Position>>,
+    /// True if all pods have places, and these cost so much that a smaller group does not save enough either.
+    pub(super) is_too_expensive: bool,
+}
+
+/// Parts of an exchange that do not need each other.
+struct SeparateParts {
+    /// Nodes of each part that saves enough, without single nodes.
+    worthy: Vec<Vec<Position>>,
+    /// Highest savings of a part that does not save enough.
+    missed: i64,
 }
 
 impl<'a> DisruptionPlan<'a> {
@@ -239,31 +249,35 @@ impl<'a> DisruptionPlan<'a> {
 
     /// Replaces nodes by cheaper ones, if that saves enough and the exchange does not consist of independent parts.
     pub(super) fn exchange(&mut self, nodes: &[Position]) -> Result<(), RejectedExchange> {
-        let mut refused = RejectedExchange { verdict: NodeVerdict::Postponed, parts: Vec::new() };
+        let mut refused =
+            RejectedExchange { verdict: NodeVerdict::Postponed, parts: Vec::new(), is_too_expensive: true };
+        let least = nodes.iter().map(|node| self.savings.required_savings(&[self.node(*node)], &[])).min().unwrap_or(0);
         for strategy in STRATEGIES {
             refused.verdict = match self.relocator.try_launches(nodes, strategy) {
                 Ok(outcome) => match self.parts(nodes, &outcome) {
                     None => match self.cheaper(nodes, outcome) {
                         Ok(outcome) => {
                             let settled = self.settle(nodes, outcome, CommandCause::Cheaper);
-                            return settled.map_err(|verdict| RejectedExchange { verdict, ..refused });
+                            let rejected = |verdict| RejectedExchange { verdict, is_too_expensive: false, ..refused };
+                            return settled.map_err(rejected);
                         }
                         Err(verdict) => verdict,
                     },
-                    Some(parts) => {
-                        refused.parts.extend(parts);
-                        NodeVerdict::Cheapest { pods: 0 }
+                    Some(SeparateParts { worthy, missed }) => {
+                        refused.parts.extend(worthy);
+                        NodeVerdict::NotWorthIt { saving: MicroDollars(missed), asked: MicroDollars(least) }
                     }
                 },
                 Err(obstacle) => self.refusal(obstacle),
             };
+            refused.is_too_expensive &= is_too_expensive(&refused.verdict, least);
             self.relocator.undo();
         }
         Err(refused)
     }
 
-    /// Returns the nodes of each part that saves enough, for an exchange of independent parts of which not every one does.
-    fn parts(&self, nodes: &[Position], outcome: &RelocationOutcome) -> Option<Vec<Vec<Position>>> {
+    /// Returns the parts of an exchange of independent parts of which not every one saves enough.
+    fn parts(&self, nodes: &[Position], outcome: &RelocationOutcome) -> Option<SeparateParts> {
         if nodes.len() < 2 {
             return None;
         }
@@ -274,17 +288,25 @@ impl<'a> DisruptionPlan<'a> {
             Destination::Launch(launch) => Some((*of_pod.get(pod)?, launch.checked_sub(first)?)),
             Destination::Node(_) => None,
         });
-        let (worthy, idle): (Vec<IndependentPart>, Vec<IndependentPart>) =
-            independent_parts::parts(nodes, sent).into_iter().partition(|part| self.is_worth_it(part, outcome));
-        (!idle.is_empty()).then(|| worthy.into_iter().filter(|part| part.nodes.len() > 1).map(|it| it.nodes).collect())
+        let (mut worthy, mut missed) = (Vec::new(), None);
+        for part in independent_parts::parts(nodes, sent) {
+            let Savings { saved, asked } = self.savings_of(&part, outcome);
+            if saved < asked {
+                missed = missed.max(Some(saved));
+            } else if part.nodes.len() > 1 {
+                worthy.push(part.nodes);
+            }
+        }
+        missed.map(|missed| SeparateParts { worthy, missed })
     }
 
-    fn is_worth_it(&self, part: &IndependentPart, outcome: &RelocationOutcome) -> bool {
+    fn savings_of(&self, part: &IndependentPart, outcome: &RelocationOutcome) -> Savings {
         let nodes: Vec<&Node> = part.nodes.iter().map(|node| self.node(*node)).collect();
         let launches = part.launches.iter().filter_map(|launch| outcome.launches.get(*launch).cloned());
         let launches: Vec<Launch> = launches.collect();
         let saved = self.price(&nodes).map(|price| price - self.savings.price_of_launches(&launches));
-        saved.is_some_and(|saved| saved >= self.savings.required_savings(&nodes, &launches))
+        // Nodes without a known price save nothing.
+        Savings { saved: saved.unwrap_or(0), asked: self.savings.required_savings(&nodes, &launches) }
     }
 
     /// Returns the number of launches that the commands so far need.
@@ -471,6 +493,15 @@ impl<'a> DisruptionPlan<'a> {
 /// Returns pods of a node that would need another place, of workloads with a minimum interval between disruptions.
 fn protected_workloads(node: &Node) -> impl Iterator<Item = (&BoundPod, &Arc<str>)> {
     node.pods.iter().filter(|pod| pod.reschedulable).filter_map(|pod| Some((pod, pod.workload.as_ref()?)))
+}
+
+/// Reports whether a verdict excludes that a smaller group saves `least`, the smallest required savings of a node.
+fn is_too_expensive(verdict: &NodeVerdict, least: i64) -> bool {
+    match verdict {
+        NodeVerdict::NotWorthIt { saving, .. } => saving.0 < least,
+        NodeVerdict::Paid { .. } | NodeVerdict::SpotToSpot { types: None } => true,
+        _ => false,
+    }
 }
 
 pub(super) fn disrupted_node(node: &Node) -> DisruptedNode {
