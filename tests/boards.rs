@@ -1,10 +1,14 @@
 //! Grafana boards on a real Prometheus that scrapes a live controller: after launches, an interruption, a shortage and a
 //! consolidation and a drift, each panel has data.
 
+#[path = "boards/board.rs"]
+mod board;
+#[path = "boards/picture.rs"]
+mod picture;
 #[path = "boards/prometheus.rs"]
 mod prometheus;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -19,6 +23,8 @@ use serde_json::{Value, json};
 use testbed::environment::{Environment, Setup};
 use testbed::eventually;
 
+use board::{Board, Panel, Target};
+use picture::DrawnPanel;
 use prometheus::Prometheus;
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -40,34 +46,32 @@ const QUIET: [&str; 10] = [
     "Nodes by health",
 ];
 
-/// Line of a panel.
+/// Expression of a panel.
 struct Line {
-    /// Title of the panel and legend of the line.
     name: String,
     expression: String,
 }
 
 impl Line {
+    fn new(panel: &Panel, target: &Target) -> Self {
+        Self { name: panel.name_of(target), expression: target.expression() }
+    }
+
     fn is_quiet(&self) -> bool {
         QUIET.iter().any(|quiet| self.name == *quiet || self.name.starts_with(&format!("{quiet}: ")))
     }
 }
 
-/// Returns the lines of all panels of a board, for all NodePools.
-fn lines(path: &Path) -> Result<Vec<Line>> {
-    let board: Value = serde_json::from_slice(&std::fs::read(path)?)?;
-    let all = board["panels"].as_array().context("a board without panels")?;
-    let text = |value: &Value| value.as_str().map(|text| text.replace("$nodepool", ".*")).context("not a text");
-    let panel = |panel: &Value| {
-        let (title, targets) = (text(&panel["title"])?, panel["targets"].as_array().into_iter().flatten());
-        let line = |target: &Value| {
-            let name = format!("{title}: {}", text(&target["legendFormat"])?);
-            Ok(Line { name, expression: text(&target["expr"])? })
-        };
-        targets.map(line).collect::<Result<Vec<_>>>()
-    };
-    let lines: Vec<Vec<Line>> = all.iter().filter(|panel| panel["type"] != "row").map(panel).collect::<Result<_>>()?;
-    Ok(lines.into_iter().flatten().collect())
+/// Returns the file of each board.
+fn files() -> Result<Vec<PathBuf>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../controller/monitoring/boards");
+    std::fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect()
+}
+
+/// Returns the picture of a board in the documentation.
+fn picture_of(board: &Path) -> Result<PathBuf> {
+    let name = board.file_stem().and_then(|stem| stem.to_str()).context("a board without a name")?;
+    Ok(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../docs/pictures/{name}.svg")))
 }
 
 /// Returns a NodePool whose empty nodes are removed at once.
@@ -167,12 +171,9 @@ async fn events(environment: &mut Environment) -> Result<()> {
 }
 
 /// Checks that each line has data, apart from the quiet ones.
-async fn have_data(prometheus: &Prometheus) -> Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../controller/monitoring/boards");
-    let mut all = Vec::new();
-    for entry in std::fs::read_dir(&folder)? {
-        all.extend(lines(&entry?.path())?);
-    }
+async fn have_data(prometheus: &Prometheus, boards: &[Board]) -> Result<()> {
+    let lines = |panel: &'_ Panel| panel.targets.iter().map(|target| Line::new(panel, target)).collect::<Vec<_>>();
+    let all: Vec<Line> = boards.iter().flat_map(Board::with_data).flat_map(lines).collect();
     let unknown = QUIET.iter().find(|quiet| !all.iter().any(|line| line.name.starts_with(**quiet)));
     ensure!(unknown.is_none() && all.len() > 40, "{unknown:?} among {} lines", all.len());
     let mut empty: Vec<Line> = all.into_iter().filter(|line| !line.is_quiet()).collect();
@@ -191,13 +192,52 @@ async fn have_data(prometheus: &Prometheus) -> Result<()> {
     .await
 }
 
-async fn boards(environment: &mut Environment) -> Result<()> {
-    let prometheus = Prometheus::start(environment.folder(), &environment.probes()).await?;
-    events(environment).await?;
-    if let Err(error) = have_data(&prometheus).await {
-        bail!("{error:#}\nlog of Prometheus:\n{}", prometheus.log());
+/// Returns the panels of a board with what Prometheus has recorded since a time.
+async fn drawn<'b>(prometheus: &Prometheus, board: &'b Board, since: Timestamp) -> Result<Vec<DrawnPanel<'b>>> {
+    let mut panels = Vec::new();
+    for panel in board.with_data() {
+        let mut curves = Vec::new();
+        for target in &panel.targets {
+            curves.extend(prometheus.curves(&target.expression(), &target.legend, since).await?);
+        }
+        panels.push(DrawnPanel { panel, curves });
+    }
+    Ok(panels)
+}
+
+/// Reports whether a panel has no curve although one of its lines has data.
+fn is_blank(drawn: &DrawnPanel<'_>) -> bool {
+    drawn.curves.is_empty() && !drawn.panel.targets.iter().all(|target| Line::new(drawn.panel, target).is_quiet())
+}
+
+/// Draws each board. With `BLESS=1` the pictures are those of the documentation.
+async fn draw(prometheus: &Prometheus, since: Timestamp) -> Result<()> {
+    for file in files()? {
+        let board = Board::read(&file)?;
+        let panels = eventually("a curve in each panel", LIMIT, async || {
+            let panels = drawn(prometheus, &board, since).await?;
+            let blank = panels.iter().find(|drawn| is_blank(drawn));
+            ensure!(blank.is_none(), "none in {:?}", blank.map(|drawn| &drawn.panel.title));
+            Ok(Some(panels))
+        })
+        .await?;
+        let svg = picture::svg(&board, &panels)?;
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(picture_of(&file)?, svg)?;
+        }
     }
     Ok(())
+}
+
+async fn boards(environment: &mut Environment) -> Result<()> {
+    let prometheus = Prometheus::start(environment.folder(), &environment.probes()).await?;
+    let begin = Timestamp::now();
+    events(environment).await?;
+    let boards: Vec<Board> = files()?.iter().map(|file| Board::read(file)).collect::<Result<_>>()?;
+    if let Err(error) = have_data(&prometheus, &boards).await {
+        bail!("{error:#}\nlog of Prometheus:\n{}", prometheus.log());
+    }
+    draw(&prometheus, begin).await
 }
 
 #[test]
@@ -215,5 +255,17 @@ fn each_panel_has_data_on_a_real_prometheus() {
     });
     if let Err(error) = outcome {
         panic!("{error:?}");
+    }
+}
+
+/// A panel that was added since needs new pictures: run the test above with `BLESS=1`.
+#[test]
+fn pictures_of_the_documentation_show_each_panel() {
+    for file in files().unwrap() {
+        let picture = picture_of(&file).unwrap();
+        let svg = std::fs::read_to_string(&picture).unwrap_or_else(|error| panic!("{}: {error}", picture.display()));
+        let board = Board::read(&file).unwrap();
+        let missing = board.panels.iter().find(|panel| !svg.contains(&panel.title));
+        assert!(missing.is_none(), "{} lacks {:?}", picture.display(), missing.map(|panel| &panel.title));
     }
 }

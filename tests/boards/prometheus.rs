@@ -1,5 +1,6 @@
 //! Prometheus, which scrapes one address every second.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use testbed::controlplane::ports;
 use testbed::process::Process;
@@ -16,6 +19,23 @@ use testbed::{controller, eventually, linters};
 const LIMIT: Duration = Duration::from_secs(60);
 /// Lines of its log in an error.
 const LINES: usize = 20;
+
+/// Distance of the points of a curve.
+const STEP: &str = "2s";
+
+/// Values of one series over time.
+pub struct Curve {
+    pub name: String,
+    /// Seconds since the begin, and value.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Series in Prometheus' answer, with time and value of each point.
+#[derive(Deserialize)]
+struct Series {
+    metric: BTreeMap<String, String>,
+    values: Vec<(f64, String)>,
+}
 
 /// Running Prometheus, which ends with this value.
 pub struct Prometheus {
@@ -48,17 +68,57 @@ impl Prometheus {
 
     /// Returns the number of samples that an expression has now.
     pub async fn query(&self, expression: &str) -> Result<usize> {
+        let samples = self.promtool(&["instant"], expression).await?;
+        Ok(samples.as_array().map_or(0, Vec::len))
+    }
+
+    /// Returns the curves of an expression since a time. The name of a curve is the legend with the values of its labels.
+    pub async fn curves(&self, expression: &str, legend: &str, since: Timestamp) -> Result<Vec<Curve>> {
+        let now = Timestamp::now();
+        let times = [format!("--start={since}"), format!("--end={now}"), format!("--step={STEP}")];
+        let words = ["range", &times[0], &times[1], &times[2]];
+        let found: Vec<Series> = serde_json::from_value(self.promtool(&words, expression).await?)?;
+        Ok(found.into_iter().map(|series| series.curve(legend, since)).filter(|it| !it.points.is_empty()).collect())
+    }
+
+    async fn promtool(&self, query: &[&str], expression: &str) -> Result<Value> {
         let mut command = Command::new(&self.promtool);
-        command.args(["query", "instant", "--format=json", &format!("http://{}", self.address), expression]);
+        command.arg("query").args(query).args(["--format=json", &format!("http://{}", self.address), expression]);
         let run = move || command.stdin(Stdio::null()).output();
         let output = tokio::task::spawn_blocking(run).await?.context("cannot run promtool")?;
         ensure!(output.status.success(), "{expression}: {}", String::from_utf8_lossy(&output.stderr));
-        let samples: Value = serde_json::from_slice(&output.stdout)?;
-        Ok(samples.as_array().map_or(0, Vec::len))
+        Ok(serde_json::from_slice(&output.stdout)?)
     }
 
     /// Returns the end of its log.
     pub fn log(&self) -> String {
         self.process.log_tail(LINES)
+    }
+}
+
+impl Series {
+    /// Returns the finite values as a curve.
+    fn curve(self, legend: &str, since: Timestamp) -> Curve {
+        let begin = since.as_millisecond() as f64 / 1000.0;
+        let point =
+            |(at, value): (f64, String)| Some((at - begin, value.parse().ok().filter(|it: &f64| it.is_finite())?));
+        Curve { name: self.name(legend), points: self.values.into_iter().filter_map(point).collect() }
+    }
+
+    fn name(&self, legend: &str) -> String {
+        if legend.is_empty() {
+            let values: Vec<&str> = self.metric.values().map(String::as_str).collect();
+            return values.join(" ");
+        }
+        let filled =
+            |text: String, (label, value): (&String, &String)| text.replace(&format!("{{{{{label}}}}}"), value);
+        self.metric.iter().fold(legend.to_owned(), filled)
+    }
+}
+
+impl Curve {
+    /// Returns the newest value.
+    pub fn last(&self) -> f64 {
+        self.points.last().map_or(0.0, |point| point.1)
     }
 }
