@@ -24,7 +24,6 @@
 
 mod consolidate;
 mod disruption_plan;
-mod drift_canary;
 mod eligibility;
 mod independent_parts;
 mod lower_requests;

@@ -1,6 +1,7 @@
 //! Disruption commands while they are collected: trials in the simulation, accepted commands, and the verdict of every node.
 
 mod planned_commands;
+mod rejected_exchange;
 mod replacement_permits;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,7 @@ use crate::{
 };
 
 pub(super) use planned_commands::PlannedCommands;
+use rejected_exchange::{RejectedExchange, SeparateParts, is_too_expensive};
 use replacement_permits::ReplacementPermits;
 
 use super::independent_parts::{self, IndependentPart};
@@ -36,23 +38,6 @@ pub(super) struct DisruptionPlan<'a> {
     expecting: BTreeSet<String>,
     /// Workloads with a minimum interval between disruptions that are disrupted now.
     disturbed: BTreeSet<Arc<str>>,
-}
-
-/// Reason why nodes are not exchanged.
-pub(super) struct RejectedExchange {
-    pub(super) verdict: NodeVerdict,
-    /// Nodes of each part that may be exchanged without the others, where only parts of the exchange saved enough.
-    pub(super) parts: Vec<Vec<Position>>,
-    /// True if all pods have places, and these cost so much that a smaller group does not save enough either.
-    pub(super) is_too_expensive: bool,
-}
-
-/// Parts of an exchange that do not need each other.
-struct SeparateParts {
-    /// Nodes of each part that saves enough, without single nodes.
-    worthy: Vec<Vec<Position>>,
-    /// Highest savings of a part that does not save enough.
-    missed: i64,
 }
 
 impl<'a> DisruptionPlan<'a> {
@@ -493,15 +478,6 @@ impl<'a> DisruptionPlan<'a> {
 /// Returns pods of a node that would need another place, of workloads with a minimum interval between disruptions.
 fn protected_workloads(node: &Node) -> impl Iterator<Item = (&BoundPod, &Arc<str>)> {
     node.pods.iter().filter(|pod| pod.reschedulable).filter_map(|pod| Some((pod, pod.workload.as_ref()?)))
-}
-
-/// Reports whether a verdict excludes that a smaller group saves `least`, the smallest required savings of a node.
-fn is_too_expensive(verdict: &NodeVerdict, least: i64) -> bool {
-    match verdict {
-        NodeVerdict::NotWorthIt { saving, .. } => saving.0 < least,
-        NodeVerdict::Paid { .. } | NodeVerdict::SpotToSpot { types: None } => true,
-        _ => false,
-    }
 }
 
 pub(super) fn disrupted_node(node: &Node) -> DisruptedNode {

@@ -1,8 +1,11 @@
 //! Remaining disruption budgets of each NodePool during a plan.
 
+mod drift_canary;
+
 use std::collections::BTreeMap;
 
-use super::drift_canary::{DriftHold, drift_holds};
+use drift_canary::{DriftHold, drift_holds};
+
 use crate::{Budgets, CommandReason, Node, NodeVerdict, Snapshot};
 
 /// Budgets by NodePool.

@@ -11,6 +11,7 @@ use super::{Budget, DisruptionReason, NodePool};
 use crate::names::annotation;
 use crate::objects::PoolSurge;
 use crate::units::duration::{self, InvalidSpan};
+use crate::units::node_count::part;
 use crate::units::price::{InvalidPrice, InvalidShare, micro_dollars, share};
 
 const NANOS_PER_HOUR: i64 = 3_600_000_000_000;
@@ -134,16 +135,6 @@ impl Budget {
             }
         }
     }
-}
-
-/// Returns a number of nodes, or a percentage of `total`, rounded up.
-pub(super) fn part(text: &str, total: u32) -> Option<u32> {
-    let number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse::<u64>().ok())?;
-    let nodes = match text.strip_suffix('%') {
-        None => number(text)?,
-        Some(percent) => u64::from(total).saturating_mul(number(percent)?).div_ceil(100),
-    };
-    Some(u32::try_from(nodes).unwrap_or(u32::MAX))
 }
 
 impl NodePool {
@@ -290,30 +281,6 @@ mod tests {
         let metadata = json!({"name": "a", "annotations": annotations});
         let kind = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": metadata, "spec": spec});
         serde_json::from_value(kind).unwrap()
-    }
-
-    #[test]
-    fn part_rounds_percentages_up() {
-        let rows = [
-            ("0", 10, Some(0)),
-            ("3", 10, Some(3)),
-            ("10%", 1, Some(1)),
-            ("10%", 10, Some(1)),
-            ("10%", 11, Some(2)),
-            ("0%", 10, Some(0)),
-            ("100%", 7, Some(7)),
-            ("10%", 0, Some(0)),
-            ("99999999999", 7, Some(u32::MAX)),
-            ("ten", 10, None),
-            ("-1", 10, None),
-            ("+1", 10, None),
-            ("x%", 10, None),
-            ("%", 10, None),
-            ("", 10, None),
-        ];
-        for (text, total, expected) in rows {
-            assert_eq!(part(text, total), expected, "{text} of {total}");
-        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Canary of a NodePool: drifted nodes that are replaced before the others (annotation `kerf.sh/drift-canary`).
 
-use super::disruption::part;
 use crate::units::duration;
+use crate::units::node_count::part;
 
 /// Drifted nodes that are replaced first, and how long their replacements must be healthy.
 #[derive(Clone, Debug, PartialEq, Eq)]
