@@ -3,6 +3,7 @@
 
 mod after_commands;
 mod disruption_intervals;
+mod drift_canary;
 mod utilization_limits;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +43,7 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlight
     view.reported(findings);
     utilization_limits::check(snapshot, plan, findings);
     disruption_intervals::check(snapshot, plan, findings);
+    drift_canary::check(snapshot, plan, findings);
 }
 
 struct CommandContext<'a> {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use planner::{
-    BoundPod, Budgets, CapacityType, Catalogue, CommandReason, Destination, Disruption, InstanceType, Leaving,
-    MicroDollars, Millis, Node, Offering, PodShape, Pool, Pressure, Purpose, Resources, Size, Snapshot, Stage, Usage,
-    check, plan,
+    BoundPod, Budgets, CapacityType, Catalogue, CommandReason, Destination, Disruption, DriftCanary, Drifted,
+    InstanceType, Leaving, MicroDollars, Millis, Node, Offering, Plan, PodShape, Pool, Pressure, Purpose, Resources,
+    Size, Snapshot, Stage, Usage, check, plan,
 };
 
 use super::{Mutation, assert_findings};
@@ -84,8 +84,18 @@ fn reports(node: &mut Node, cpu: i64, pressed: Option<Pressure>) {
     node.usage = Some(Usage { cpu, memory: 1, pressed, ..Usage::default() });
 }
 
+/// Lets the first commands replace these drifted nodes, in a NodePool whose canary of one node is not over.
+fn drifts(snapshot: &mut Snapshot, plan: &mut Plan, names: &[&str]) {
+    snapshot.pools[0].disruption.canary = Some(DriftCanary { nodes: 1, time: 1000 });
+    of(snapshot, "full").healthy_since = Some(Millis(999_999));
+    for (name, planned) in names.iter().zip(&mut plan.moves) {
+        planned.reason = CommandReason::Drifted;
+        of(snapshot, name).drifted = Some(Drifted::default());
+    }
+}
+
 /// Rows: a part of the expected finding, and the change of the valid plan.
-const ROWS: [(&str, Mutation); 30] = [
+const ROWS: [(&str, Mutation); 32] = [
     ("goes for a reason that it has not", |_, plan| plan.moves[0].reason = CommandReason::Drifted),
     ("goes for a reason that it has not", |snapshot, _| {
         snapshot.pools[0].disruption.policy = planner::ConsolidationPolicy::WhenEmpty;
@@ -129,6 +139,11 @@ const ROWS: [(&str, Mutation); 30] = [
     ("loses 2 nodes by then, its budget for Underutilized is 1", |snapshot, _| {
         snapshot.pools[0].disruption.budgets.underutilized = 1;
     }),
+    ("replaces 1 drifted nodes, its canary allows 0", |snapshot, plan| {
+        drifts(snapshot, plan, &["spare"]);
+        of(snapshot, "full").healthy_since = None;
+    }),
+    ("replaces 2 drifted nodes, its canary allows 1", |snapshot, plan| drifts(snapshot, plan, &["spare", "large"])),
     ("is overfull", |snapshot, _| of(snapshot, "full").used.set(Resources::CPU, 3500)),
     ("is busy and goes to save money", |snapshot, _| reports(of(snapshot, "spare"), 3200, None)),
     ("is busy and goes to save money", |snapshot, _| reports(of(snapshot, "spare"), 1, Some(Pressure::Disk))),
