@@ -26,8 +26,8 @@ fn most(snapshot: &Snapshot, pool: &Pool) -> Option<usize> {
     let changed = nodes(snapshot, pool).filter_map(|node| node.drifted.as_ref().map(|drifted| drifted.since)).max()?;
     let is_new = |node: &&Node| node.drifted.is_none() && node.leaving.is_none() && node.created >= changed;
     let new: Vec<&Node> = nodes(snapshot, pool).filter(is_new).collect();
-    let sick = |node: &&Node| node.unhealthy.is_some() || node.healthy_since.is_none();
-    if new.iter().filter(|node| node.stage == Stage::Initialized).any(sick) {
+    let is_unhealthy = |node: &&Node| node.unhealthy.is_some() || node.healthy_since.is_none();
+    if new.iter().filter(|node| node.stage == Stage::Initialized).any(is_unhealthy) {
         return Some(0);
     }
     let proven = |since: i64| since.saturating_add(canary.time) <= snapshot.now.0;
