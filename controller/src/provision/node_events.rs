@@ -233,15 +233,18 @@ impl NodeGauges {
     }
 }
 
-/// Counts nodes that are removed, or that only a budget or a fault of the plan blocks, by reason.
+/// Counts nodes that are removed, or that only a budget, a canary or a fault of the plan blocks, by reason.
 fn eligible(plan: &Plan) -> BTreeMap<CommandReason, u32> {
     let mut counts: BTreeMap<CommandReason, u32> = BUDGETED.into_iter().map(|reason| (reason, 0)).collect();
     for (_, verdict) in &plan.report.nodes {
-        if let NodeVerdict::Remove(reason) | NodeVerdict::Budget { reason } | NodeVerdict::LeftOut { reason, .. } =
-            verdict
-        {
-            *counts.entry(*reason).or_default() += 1;
-        }
+        let reason = match verdict {
+            NodeVerdict::Remove(reason) | NodeVerdict::Budget { reason } | NodeVerdict::LeftOut { reason, .. } => {
+                *reason
+            }
+            NodeVerdict::AwaitsCanary { .. } | NodeVerdict::CanaryUnhealthy { .. } => CommandReason::Drifted,
+            _ => continue,
+        };
+        *counts.entry(reason).or_default() += 1;
     }
     counts
 }

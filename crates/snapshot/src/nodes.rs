@@ -185,7 +185,6 @@ impl<'a> NodeSource<'a> {
         self.condition(condition::REBOOTING).is_some_and(Condition::is_true)
     }
 
-    /// Returns the time of the last change: the initialization, or the arrival or departure of a pod.
     /// Returns the time since which the node is initialized and Ready; `None` if it is not, or without a NodeClaim.
     pub(crate) fn healthy_since(&self) -> Option<Timestamp> {
         let ready = self.node?.condition(condition::READY).filter(|found| found.status == condition::TRUE)?;
@@ -194,6 +193,7 @@ impl<'a> NodeSource<'a> {
         Some(ready.last_transition_time.as_ref().map_or(initialized, |since| since.0.max(initialized)))
     }
 
+    /// Returns the time of the last change: the initialization, or the arrival or departure of a pod.
     pub(crate) fn quiet_since(&self) -> Option<Timestamp> {
         self.claim?.quiet_since()
     }
