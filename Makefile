@@ -22,8 +22,10 @@ help: ## Shows this list.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # `prepare-VERB` checks the machine for that verb, and installs missing Debian packages as root.
+ARGUMENT = $(or $(ARCH),$(PARTS))
+prepare-publish: ARGUMENT = $(REGISTRY)
 prepare-%:
-	@tests/steps/prepare $* "$(or $(ARCH),$(PARTS))"
+	@tests/steps/prepare $* "$(ARGUMENT)"
 
 demo: prepare-demo ## Runs the whole demo on real components; KEEP=1 leaves it running.
 	@tests/steps/demo-build
@@ -178,7 +180,7 @@ helm: prepare-helm ## Builds Helm 3 and Helm 4, which render the chart, once int
 images: prepare-images ## Builds container images with their bills of materials; CLI=1 also the command's, RELEASE=1 all for arm64 too.
 	@images/all $(if $(RELEASE),arm64) $(if $(RELEASE)$(CLI),cli)
 
-release: prepare-release ## Builds the artifacts of a release, with checksums; PARTS="charts agent cli images" (docs/release.md).
+release: prepare-release ## Builds the artifacts of a release, with checksums; REGISTRY=, PARTS="charts agent" (docs/release.md).
 	@images/release/build $(KERF_CACHE)/release $(PARTS)
 
 verify-release: prepare-verify-release ## Verifies the output of `make release`; SUMS=SHA256 of its SHA256SUMS.
@@ -187,8 +189,8 @@ verify-release: prepare-verify-release ## Verifies the output of `make release`;
 advisories: prepare-advisories ## Searches the lock files for known vulnerabilities; needs the network.
 	@tests/steps/advisories
 
-publish: prepare-publish ## Uploads the output of `make release` to GitHub as a draft, with gh.
-	@images/release/publish $(KERF_CACHE)/release
+publish: prepare-publish ## Pushes the output of `make release` to REGISTRY, signed with KEY; without REGISTRY to GitHub as a draft.
+	@$(if $(REGISTRY),images/release/push $(KERF_CACHE)/release $(REGISTRY),images/release/publish $(KERF_CACHE)/release)
 
 packer: prepare-packer ## Builds Packer and its plugin from Go modules, once into the cache.
 	@$(RUN) packer "building Packer" "first time: 3 to 6 minutes" $(GO) tests/packer

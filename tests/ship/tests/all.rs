@@ -6,4 +6,5 @@ mod forge;
 mod images;
 mod prepare;
 mod progress;
+mod publish;
 mod release;

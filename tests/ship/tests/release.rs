@@ -15,7 +15,7 @@ use ship::{Outcome, ran, root, run};
 use tempfile::TempDir;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-const IMAGE: &str = "registry.example/kerf-controller";
+const REGISTRY: &str = "registry.example/kerf";
 
 fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap()
@@ -24,7 +24,7 @@ fn read(path: &str) -> String {
 /// Builds parts of a release below `folder`, without variables of the environment.
 fn build(folder: &Path, parts: &[&str], environment: &[(&str, &str)]) -> Outcome {
     let mut command = Command::new(root().join("images/release/build"));
-    command.arg(folder).args(parts).env_remove("TAG").env_remove("IMAGE").env("SOURCE_DATE_EPOCH", "1700000000");
+    command.arg(folder).args(parts).env_remove("TAG").env_remove("REGISTRY").env("SOURCE_DATE_EPOCH", "1700000000");
     run(command.envs(environment.iter().copied()))
 }
 
@@ -58,13 +58,13 @@ fn changelog_begins_with_the_current_version() {
 }
 
 #[test]
-fn release_build_fails_when_part_tag_or_image_is_invalid() {
+fn release_build_fails_when_part_tag_or_registry_is_invalid() {
     let folder = tempfile::tempdir().unwrap();
     let rows = [
-        ("chart", ("TAG", ""), "there is no part `chart`: known are charts, agent, cli and images"),
+        ("chart", ("TAG", ""), "there is no part `chart`: known are images charts agent cli rights"),
         ("charts", ("TAG", "v0.0.9"), "TAG is `v0.0.9`, but the version in Cargo.toml is"),
-        ("charts", ("IMAGE", "registry.example/kerf|x"), "which is no repository"),
-        ("charts", ("IMAGE", "registry.example/kerf:1.0"), "without a tag"),
+        ("charts", ("REGISTRY", "registry.example/kerf|x"), "REGISTRY is `registry.example/kerf|x`"),
+        ("charts", ("REGISTRY", "registry.example/kerf:1.0"), "an image or a tag"),
     ];
     for (part, variable, expected) in rows {
         let Outcome { well, output } = build(folder.path(), &[part], &[variable]);
@@ -170,15 +170,18 @@ fn packed(folder: &Path, archive: &str, file: &str) -> String {
 #[test]
 #[ignore = "builds programs and Helm: make e2e"]
 fn release_has_all_files_and_is_reproducible() {
-    let [one, two] = [(); 2].map(|()| made(&["charts", "agent", "cli"], &[("IMAGE", IMAGE)]));
+    let [one, two] = [(); 2].map(|()| made(&["charts", "agent", "cli", "rights"], &[("REGISTRY", REGISTRY)]));
     let (one, two) = (one.path(), two.path());
     assert_eq!(files(one), files(two));
     let programs = ["kerf", "kerf-agent"].map(|name| ["amd64", "arm64"].map(|cpu| format!("{name}-linux-{cpu}")));
     let programs: Vec<String> = programs.into_iter().flatten().collect();
     let others = ["kerf.bash", "kerf.fish", "_kerf", "LICENSE", "CHANGELOG.md", "SHA256SUMS"].map(str::to_owned);
     let charts = ["kerf", "kerf-crd"].map(|chart| format!("{chart}-{VERSION}.tgz"));
+    let packages = PACKAGES.map(|(name, _)| name.replace("VERSION", VERSION));
+    let rights = ["cloudformation.yaml", "terraform.tar.gz"].map(|name| format!("kerf-{VERSION}-{name}"));
     let bills = programs.iter().map(|program| format!("{program}.cdx.json"));
-    let expected: BTreeSet<String> = bills.chain(programs.clone()).chain(others).chain(charts).collect();
+    let expected = bills.chain(programs.clone()).chain(others).chain(charts).chain(packages).chain(rights);
+    let expected: BTreeSet<String> = expected.collect();
     let found: BTreeSet<String> = files(one).into_iter().map(|(name, _)| name).collect();
     assert_eq!(found, expected);
     let sums = ran(Command::new("sh")
@@ -189,6 +192,59 @@ fn release_has_all_files_and_is_reproducible() {
         check_program(&one.join(VERSION).join(program));
     }
     check_charts(one);
+    check_packages(one);
+    let template = fs::read_to_string(one.join(VERSION).join(format!("kerf-{VERSION}-cloudformation.yaml"))).unwrap();
+    assert_eq!(template, read("controller/rights/cloudformation.yaml"));
+    let module = packed(one, &format!("kerf-{VERSION}-terraform.tar.gz"), "./main.tf");
+    assert_eq!(module, read("controller/rights/terraform/main.tf"));
+}
+
+/// Packages of the agent, and their words for the architecture.
+const PACKAGES: [(&str, &str); 4] = [
+    ("kerf-agent_VERSION-1_amd64.deb", "amd64"),
+    ("kerf-agent_VERSION-1_arm64.deb", "arm64"),
+    ("kerf-agent-VERSION-1.x86_64.rpm", "amd64"),
+    ("kerf-agent-VERSION-1.aarch64.rpm", "arm64"),
+];
+
+/// Returns the path and mode of each file that a build of an AMI installs.
+fn provisioned() -> BTreeSet<(String, String)> {
+    let script = "lib=/usr/lib/systemd folder=.; put() { printf '%s 10%s\\n' \"$3\" \"$1\"; }; eval \"$1\"";
+    let text = read("packer/al2023/provision");
+    let begin = text.find("put 0755").unwrap();
+    let end = text.find("# The image's own settings").unwrap();
+    let list = ran(Command::new("bash").args(["-c", script, "list", &text[begin..end]]));
+    paths_and_modes(&list)
+}
+
+fn paths_and_modes(list: &str) -> BTreeSet<(String, String)> {
+    let lines = list.lines().filter_map(|line| line.split_once(' '));
+    lines.map(|(path, mode)| (path.to_owned(), mode.to_owned())).collect()
+}
+
+/// Checks that packages install the files of an AMI and the settings, each with its mode.
+fn check_packages(folder: &Path) {
+    let mut expected = provisioned();
+    expected.insert(("/etc/kerf/agent.yaml".to_owned(), "100644".to_owned()));
+    for (name, architecture) in PACKAGES {
+        let package = folder.join(VERSION).join(name.replace("VERSION", VERSION));
+        let unpacked = tempfile::tempdir().unwrap();
+        unpack(&package, unpacked.path());
+        let list = "cd \"$1\" && find . -type f -printf '/%P 100%m\\n'";
+        let found = ran(Command::new("bash").args(["-c", list, "list"]).arg(unpacked.path()));
+        assert_eq!(paths_and_modes(&found), expected, "{name}");
+        let program = fs::read(unpacked.path().join("usr/bin/kerf-agent")).unwrap();
+        let built = fs::read(folder.join(VERSION).join(format!("kerf-agent-linux-{architecture}"))).unwrap();
+        assert!(program == built, "{name} has another program");
+    }
+}
+
+/// Unpacks a Debian package by dpkg, or an RPM package by rpm2cpio.
+fn unpack(package: &Path, folder: &Path) {
+    let is_deb = package.extension().is_some_and(|end| end == "deb");
+    let script =
+        if is_deb { "dpkg-deb --extract \"$1\" \"$2\"" } else { "cd \"$2\" && rpm2cpio \"$1\" | cpio -idm --quiet" };
+    ran(Command::new("bash").args(["-o", "pipefail", "-c", script, "unpack"]).arg(package).arg(folder));
 }
 
 /// Checks that the program is static, that its bill of materials belongs to it, and, if this machine can run it, that it has
@@ -214,7 +270,9 @@ fn check_program(path: &Path) {
 fn check_charts(folder: &Path) {
     let chart = format!("kerf-{VERSION}.tgz");
     let values: Value = serde_saphyr::from_str(&packed(folder, &chart, "kerf/values.yaml")).unwrap();
-    assert_eq!(values["kerf"]["image"]["repository"], IMAGE);
+    assert_eq!(values["kerf"]["image"]["repository"], format!("{REGISTRY}/kerf-controller"));
+    assert_eq!(values["kerf"]["page"]["image"]["repository"], format!("{REGISTRY}/kerf-cli"));
+    assert_eq!(values["kerf"]["image"]["digest"], "", "this release has no images");
     assert_eq!(values["controller"]["image"]["repository"], "");
     assert_eq!(packed(folder, &chart, "kerf/monitoring/alerts.yaml"), read("controller/monitoring/alerts.yaml"));
     let definitions =
@@ -222,5 +280,5 @@ fn check_charts(folder: &Path) {
     assert_eq!(definitions, read("controller/chart/crds/karpenter.sh_nodepools.yaml"));
     let plain = made(&["charts"], &[]);
     let values: Value = serde_saphyr::from_str(&packed(plain.path(), &chart, "kerf/values.yaml")).unwrap();
-    assert_eq!(values["kerf"]["image"]["repository"], "", "without IMAGE nothing is guessed");
+    assert_eq!(values["kerf"]["image"]["repository"], "", "without REGISTRY nothing is guessed");
 }
