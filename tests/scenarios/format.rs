@@ -29,7 +29,7 @@
 //!           group NAME least N running N    (pods that get places together; number of its pods that run already)
 //!           mix WORKLOAD base N share N     (number of pods on demand, and percentage on spot of the other pods)
 //!           claims|shares VOLUME from DRIVER where R [and R] [or R]     (one per pod, or one for all)
-//!           on NODE (a running pod), and then: do-not-disrupt do-not-disrupt-for DURATION terminating
+//!           on NODE (a running pod), and then: do-not-disrupt do-not-disrupt-for DURATION works-for DURATION terminating
 //!           eviction-blocked (its budget permits no eviction) not-rescheduled budget NAME (that blocks its eviction)
 //!           deletion-cost N surges protected-for DURATION [of WORKLOAD] (disrupt-at-most-once-per; 0s: no longer protected)
 //!           usage AMOUNTS after HOURS [pressed] lowered-from AMOUNTS (its original requests)
@@ -271,6 +271,7 @@ impl Reader {
             ending: statement.has("terminating"),
             held_by: statement.get("budget").unwrap_or_default().to_vec(),
             cost: BoundPod::cost_of(statement.number("deletion-cost")?.unwrap_or(0), shape.priority),
+            works_since: statement.word("works-for").map(values::duration).transpose()?.map(|it| Millis(NOW - it)),
             workload,
             used: sizing.as_ref().and_then(|sizing| sizing.used).map(|used| used.p95),
             sizing: sizing.map(Box::new),

@@ -112,7 +112,8 @@ fn moments(snapshot: &Snapshot) -> impl Iterator<Item = Millis> {
         let after = node.pool.as_deref().and_then(|pool| quiet_after.get(pool));
         let quiet = node.quiet_since.zip(after).map(|(since, after)| Millis(since.0.saturating_add(*after)));
         let own = [quiet, proven, node.expires, node.nominated_until, node.unhealthy.as_ref().map(|it| it.due)];
-        let own = own.into_iter().flatten().chain(node.pods.iter().filter_map(moment_of_pod));
+        let work = node.pods.iter().filter_map(|pod| pod.works_since).flat_map(payback::moments);
+        let own = own.into_iter().flatten().chain(node.pods.iter().filter_map(moment_of_pod)).chain(work);
         own.chain(node.claim.iter().flat_map(|_| payback::moments(node.created)))
     });
     let of_pools = snapshot.pools.iter().flat_map(|pool| {

@@ -193,7 +193,7 @@ impl<'a> Simulation<'a> {
             Event::Arrives(slot) => self.arrive(slot),
             Event::Leaves(slot) => self.leave(slot),
             Event::Initialized(claim) => self.initialize(&claim),
-            Event::Started(uid) => self.start(&uid),
+            Event::Started(uid) => self.start(&uid, self.cluster.now),
             Event::Completed(uid) => self.complete(&uid),
             Event::Stopped(uid) => self.remove_pod(&uid),
             Event::Overdue(claim) => {

@@ -291,5 +291,6 @@ fn minimum_savings(pool: &NodePool) -> MinimumSavings {
         share: pool.min_saving().ok().flatten().unwrap_or(usual.share),
         per_pod: pool.min_saving_per_pod().ok().flatten().map_or(usual.per_pod, MicroDollars),
         warm_up: pool.warm_up().ok().flatten().map_or(usual.warm_up, |nanos| nanos.div_euclid(1_000_000)),
+        lost_work: pool.lost_work_counts().unwrap_or(usual.lost_work),
     }
 }

@@ -147,16 +147,18 @@ fn drift_canary(statement: &Statement) -> Result<Option<DriftCanary>, String> {
     }
 }
 
-/// Parses `min-savings THOUSANDTHS DOLLARS` (share of the price, and dollars per pod) and `warm-up DURATION`.
+/// Parses `min-savings THOUSANDTHS DOLLARS` (share of the price, and dollars per pod), `warm-up DURATION` and `lost-work ignore`.
 fn worth(statement: &Statement) -> Result<MinimumSavings, String> {
     let usual = MinimumSavings::default();
     let warm_up = statement.word("warm-up").map(values::duration).transpose()?.unwrap_or(usual.warm_up);
+    let lost_work = statement.word("lost-work") != Some("ignore");
     match statement.get("min-savings") {
-        None => Ok(MinimumSavings { warm_up, ..usual }),
+        None => Ok(MinimumSavings { warm_up, lost_work, ..usual }),
         Some([share, per_pod]) => Ok(MinimumSavings {
             share: share.parse().map_err(|_| "min-savings wants thousandths and dollars a pod")?,
             per_pod: values::dollars(per_pod)?,
             warm_up,
+            lost_work,
         }),
         Some(_) => Err("min-savings wants thousandths and dollars a pod".to_owned()),
     }

@@ -38,7 +38,7 @@ const POD: [&str; 21] = [
     "on",
 ];
 
-const POOL: [&str; 25] = [
+const POOL: [&str; 26] = [
     "weight",
     "requires",
     "labels",
@@ -54,6 +54,7 @@ const POOL: [&str; 25] = [
     "consolidates",
     "min-savings",
     "warm-up",
+    "lost-work",
     "drift-canary",
     "budget-empty",
     "budget-drifted",
@@ -105,6 +106,7 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
             &[
                 "do-not-disrupt",
                 "do-not-disrupt-for",
+                "works-for",
                 "terminating",
                 "eviction-blocked",
                 "not-rescheduled",

@@ -97,6 +97,8 @@ pub const CONSOLIDATION_MIN_SAVING_PER_POD: &str = "kerf.sh/consolidation-min-sa
 /// Annotation of a NodePool: a duration such as `10m` for which a new node costs money before it is useful. In that time images
 /// are pulled and caches warm up. A consolidation must earn that cost back within the age of its nodes, at most a day.
 pub const CONSOLIDATION_WARM_UP: &str = "kerf.sh/consolidation-warm-up";
+/// Annotation of a NodePool: work that evicted pods of Jobs would do again, as a cost of a consolidation: `count` or `ignore`.
+pub const CONSOLIDATION_LOST_WORK: &str = "kerf.sh/consolidation-lost-work";
 /// Annotation of a NodePool: use of utilization reports: `ignore`, `observe` or `pack`.
 pub const UTILIZATION: &str = "kerf.sh/utilization";
 /// Annotation of a NodePool with [`UTILIZATION`] `pack`: margin of the requests above the utilization of pods, such as `20%`.

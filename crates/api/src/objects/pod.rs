@@ -103,6 +103,28 @@ pub struct PodSpec {
     /// True if the pod uses the network of its node.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub host_network: bool,
+    /// Containers that are started again after their end.
+    #[serde(skip_serializing_if = "RestartPolicy::is_always")]
+    pub restart_policy: RestartPolicy,
+}
+
+/// Containers of a pod that are started again after their end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum RestartPolicy {
+    /// All: the pod is a service.
+    #[default]
+    Always,
+    /// Failed ones: the pod runs to its end.
+    OnFailure,
+    /// None: the pod runs to its end.
+    Never,
+}
+
+impl RestartPolicy {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    const fn is_always(&self) -> bool {
+        matches!(self, Self::Always)
+    }
 }
 
 impl PodSpec {
@@ -441,6 +463,14 @@ impl Pod {
         let started = self.status.start_time.as_ref().map_or(now, |at| at.0);
         text == Some(annotation::TRUE)
             || text.and_then(protection).is_some_and(|lasts| now.duration_since(started) < lasts)
+    }
+
+    /// Returns the time since when a running pod works towards its end, as pods of Jobs do. An eviction loses this work. Returns
+    /// `None` for services, whose containers always restart.
+    #[must_use]
+    pub fn works_since(&self) -> Option<Timestamp> {
+        let ends = self.spec.restart_policy != RestartPolicy::Always;
+        self.status.start_time.as_ref().filter(|_| ends).map(|at| at.0)
     }
 
     /// Returns the end of a protection that is active at `now`. Returns `None` if no protection is active, if it has no end, or

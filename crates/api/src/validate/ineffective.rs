@@ -66,7 +66,7 @@ const DOMAIN: &str = "kerf.sh/";
 const BEHIND: &str = "kerf.sh0";
 
 /// Our annotations, with the owners on which they are read. A test compares the keys with those of [`annotation`].
-const ANNOTATIONS: [(&str, &[KeyOwner]); 44] = {
+const ANNOTATIONS: [(&str, &[KeyOwner]); 45] = {
     use KeyOwner::{Buffer, Claim, Class, Node, Overlay, Pod, Pool, PoolTemplate};
     [
         (annotation::ACTIVE_TIMES, &[Buffer, Pool]),
@@ -75,6 +75,7 @@ const ANNOTATIONS: [(&str, &[KeyOwner]); 44] = {
         (annotation::AGENT_HEARTBEAT, &[Node]),
         (annotation::AGENT_SETTINGS, &[Class]),
         (annotation::BUDGET_TIMEZONE, &[Pool]),
+        (annotation::CONSOLIDATION_LOST_WORK, &[Pool]),
         (annotation::CONSOLIDATION_MIN_SAVING, &[Pool]),
         (annotation::CONSOLIDATION_MIN_SAVING_PER_POD, &[Pool]),
         (annotation::CONSOLIDATION_WARM_UP, &[Pool]),

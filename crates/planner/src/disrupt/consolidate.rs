@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use crate::{BoundPod, CommandReason, Node, NodeVerdict, Resources, rotation, utilization_limit};
 
 use super::disruption_plan::DisruptionPlan;
-use super::savings::{SavingsRules, cost_of, not_worth_it};
+use super::savings::{Savings, SavingsRules, cost_of};
 use super::simulation::Position;
 
 /// Maximum number of nodes that are vacated together.
@@ -134,7 +134,7 @@ impl ConsolidationSearch<'_, '_> {
         if waste(node) >= WORTH_SPLITTING && pods_of(node) > 1 {
             self.wasteful.push(position);
         }
-        match not_worth_it(&[node], before.saturating_sub(bound), asked) {
+        match self.savings.not_worth_it(&[node], Savings { saved: before.saturating_sub(bound), asked }) {
             NodeVerdict::NotWorthIt { .. } if bound >= before => Err(NodeVerdict::Cheapest { pods: pods_of(node) }),
             verdict => Err(verdict),
         }

@@ -21,7 +21,7 @@ use replacement_permits::ReplacementPermits;
 use super::independent_parts::{self, IndependentPart};
 use super::remaining_budgets::RemainingBudgets;
 use super::replacement_types::{ReplacementRules, narrow};
-use super::savings::{Savings, SavingsRules, cost_of, not_worth_it};
+use super::savings::{Savings, SavingsRules, cost_of};
 use super::simulation::{Position, SimulatedCluster};
 use super::split_balance::is_spot;
 
@@ -250,7 +250,8 @@ impl<'a> DisruptionPlan<'a> {
                     },
                     Some(SeparateParts { worthy, missed }) => {
                         refused.parts.extend(worthy);
-                        NodeVerdict::NotWorthIt { saving: MicroDollars(missed), asked: MicroDollars(least) }
+                        let nodes: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
+                        self.savings.not_worth_it(&nodes, Savings { saved: missed, asked: least })
                     }
                 },
                 Err(obstacle) => self.refusal(obstacle),
@@ -306,7 +307,7 @@ impl<'a> DisruptionPlan<'a> {
         let asked = self.savings.required_savings(&objects, &outcome.launches);
         let now = self.savings.price_of_launches(&outcome.launches);
         if before - now < asked {
-            return Err(not_worth_it(&objects, before - now, asked));
+            return Err(self.savings.not_worth_it(&objects, Savings { saved: before - now, asked }));
         }
         let spare = before - asked - now;
         let from_spot = objects.iter().all(|node| is_spot(node));

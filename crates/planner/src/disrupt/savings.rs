@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Balance, BoundPod, ConsolidationPolicy, Launch, MicroDollars, Millis, Node, NodeVerdict, Pool, Snapshot,
+    Balance, BoundPod, ConsolidationPolicy, Launch, MicroDollars, Millis, Node, NodeVerdict, Pool, Resources, Snapshot,
     Utilization, payback,
 };
 
@@ -67,6 +67,13 @@ impl<'a> SavingsRules<'a> {
 
     /// Returns the required savings of a command with these nodes and launches.
     pub(super) fn required_savings(&self, nodes: &[&Node], launches: &[Launch]) -> i64 {
+        let tenure = nodes.iter().map(|node| payback::payback_time(node.created, self.now)).min().unwrap_or(1);
+        let warm_up: i64 = launches.iter().map(|launch| self.warm_up(launch, tenure)).sum();
+        self.minimum(nodes).max(warm_up.saturating_add(self.lost_work(nodes))).max(1)
+    }
+
+    /// Returns the minimum savings of a command by the settings of the nodes' NodePools.
+    fn minimum(&self, nodes: &[&Node]) -> i64 {
         let of_node = |node: &&Node| {
             let worth = self.pools.get(node.pool.as_deref()?)?.pool.disruption.worth;
             let pods = node.pods.iter().filter(|pod| pod.reschedulable).count();
@@ -75,9 +82,39 @@ impl<'a> SavingsRules<'a> {
             Some((share, each))
         };
         let (shares, each) = nodes.iter().filter_map(of_node).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
-        let tenure = nodes.iter().map(|node| payback::payback_time(node.created, self.now)).min().unwrap_or(1);
-        let warm_up: i64 = launches.iter().map(|launch| self.warm_up(launch, tenure)).sum();
-        shares.max(each).max(warm_up).max(1)
+        shares.max(each)
+    }
+
+    /// Returns the verdict of nodes whose removal saves too little.
+    pub(super) fn not_worth_it(&self, nodes: &[&Node], Savings { saved, asked }: Savings) -> NodeVerdict {
+        let is_paid = |node: &&Node| node.unpaid_price() == Some(MicroDollars(0));
+        let paid = nodes.iter().find(|node| saved <= 0 && is_paid(node)).and_then(|node| node.paid.first());
+        let work = Some(self.lost_work(nodes)).filter(|work| *work > self.minimum(nodes)).map(MicroDollars);
+        match paid {
+            Some(share) => NodeVerdict::Paid { commitment: share.commitment.clone() },
+            None => NodeVerdict::NotWorthIt { saving: MicroDollars(saved), asked: MicroDollars(asked), work },
+        }
+    }
+
+    /// Returns the cost of the work that evicted pods would do again, per hour of the payback period. The work of a pod is its
+    /// share of the node's price since its start.
+    fn lost_work(&self, nodes: &[&Node]) -> i64 {
+        nodes.iter().map(|node| self.lost_work_on(node)).sum()
+    }
+
+    fn lost_work_on(&self, node: &Node) -> i64 {
+        let counts = |pool: &PoolSavingsRules<'_>| pool.pool.disruption.worth.lost_work;
+        let is_counted = node.pool.as_deref().and_then(|pool| self.pools.get(pool)).is_some_and(counts);
+        let Some(price) = self.price_of(node).filter(|_| is_counted) else { return 0 };
+        let work = |pod: &BoundPod| {
+            let since = pod.works_since.filter(|_| pod.reschedulable)?;
+            let share = pod.shape.requests.share_of(&node.allocatable);
+            Some(i128::from(share) * i128::from(payback::payback_time(since, self.now)))
+        };
+        let work: i128 = node.pods.iter().filter_map(work).sum();
+        let tenure = payback::payback_time(node.created, self.now);
+        let lost = i128::from(price) * work / i128::from(Resources::WHOLE) / i128::from(tenure);
+        i64::try_from(lost).unwrap_or(i64::MAX)
     }
 
     /// Returns the cost of a new node before it is usable, per hour of the payback period.
@@ -90,7 +127,7 @@ impl<'a> SavingsRules<'a> {
     /// Returns the verdict of a command that does not save enough, if it does not.
     pub(super) fn rejection(&self, nodes: &[&Node], Savings { saved, asked }: Savings) -> Option<NodeVerdict> {
         if saved < asked {
-            return Some(not_worth_it(nodes, saved, asked));
+            return Some(self.not_worth_it(nodes, Savings { saved, asked }));
         }
         let balances = self.balances(nodes, saved);
         let weighed = balances.iter().filter(|it| it.policy == ConsolidationPolicy::Balanced);
@@ -112,16 +149,6 @@ impl<'a> SavingsRules<'a> {
             Some(weights.balance(part(saved, price, whole), cost))
         };
         by_pool.into_iter().filter_map(balance).collect()
-    }
-}
-
-/// Returns the verdict of nodes whose removal saves too little.
-pub(super) fn not_worth_it(nodes: &[&Node], saved: i64, asked: i64) -> NodeVerdict {
-    let is_paid = |node: &&Node| node.unpaid_price() == Some(MicroDollars(0));
-    let paid = nodes.iter().find(|node| saved <= 0 && is_paid(node)).and_then(|node| node.paid.first());
-    match paid {
-        Some(share) => NodeVerdict::Paid { commitment: share.commitment.clone() },
-        None => NodeVerdict::NotWorthIt { saving: MicroDollars(saved), asked: MicroDollars(asked) },
     }
 }
 

@@ -203,6 +203,9 @@ pub struct BoundPod {
     pub held_by: Vec<String>,
     /// Disruption cost of its eviction: [`BoundPod::COST`] by default, changed by its deletion cost and priority.
     pub cost: i64,
+    /// Time since when a pod works towards its end, as pods of Jobs do: an eviction loses this work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub works_since: Option<Millis>,
     /// Workload with a minimum interval between disruptions: `Kind namespace/name`. [`super::Snapshot::resting`] has the end of
     /// the present interval.
     pub workload: Option<Arc<str>>,
@@ -248,6 +251,7 @@ impl Default for BoundPod {
             protected_until: None,
             held_by: Vec::new(),
             cost: Self::COST,
+            works_since: None,
             workload: None,
             shape: Arc::default(),
             claims: Vec::new(),

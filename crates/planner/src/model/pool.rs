@@ -188,6 +188,8 @@ pub struct MinimumSavings {
     /// Paid time of a new node before it is usable, in milliseconds. A command must earn this back within the age of its nodes,
     /// at most one day.
     pub warm_up: i64,
+    /// True if the work that evicted pods would do again counts in the same way.
+    pub lost_work: bool,
 }
 
 /// Bounds for lowered requests of pods that do not move.
@@ -238,7 +240,7 @@ impl Default for MinimumSavings {
     /// Returns one percent, and a twentieth of a cent for each pod: with more, small nodes with many pods could never be
     /// removed. EC2 bills an instance from `running` on, and the node is usable 5 s later.
     fn default() -> Self {
-        Self { share: 10, per_pod: MicroDollars(500), warm_up: 5_000 }
+        Self { share: 10, per_pod: MicroDollars(500), warm_up: 5_000, lost_work: true }
     }
 }
 
@@ -249,6 +251,9 @@ mod tests {
     /// docs/disruption.md lists these values with their reasons.
     #[test]
     fn minimum_savings_default_has_the_documented_values() {
-        assert_eq!(MinimumSavings::default(), MinimumSavings { share: 10, per_pod: MicroDollars(500), warm_up: 5_000 });
+        assert_eq!(
+            MinimumSavings::default(),
+            MinimumSavings { share: 10, per_pod: MicroDollars(500), warm_up: 5_000, lost_work: true }
+        );
     }
 }

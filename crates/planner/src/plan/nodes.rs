@@ -62,6 +62,9 @@ pub enum NodeVerdict {
         saving: MicroDollars,
         /// Required savings per hour.
         asked: MicroDollars,
+        /// Part of them for work that evicted pods would do again, if it is more than the minimum savings.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        work: Option<MicroDollars>,
     },
     /// A commitment pays for the node, so that its removal saves nothing.
     Paid {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{LONGEST, PlanCache};
 use crate::{
-    CommandCause, CommandReason, DisruptedNode, Disruption, Launch, MicroDollars, Millis, Node, NodeVerdict, Plan,
-    PlannedCommand, Pod, PodShape, PodVerdict, Policy, Pool, Purpose, Report, Resources, Snapshot, Unhealthy,
+    BoundPod, CommandCause, CommandReason, DisruptedNode, Disruption, Launch, MicroDollars, Millis, Node, NodeVerdict,
+    Plan, PlannedCommand, Pod, PodShape, PodVerdict, Policy, Pool, Purpose, Report, Resources, Snapshot, Unhealthy,
 };
 
 const NOW: i64 = 1_000_000;
@@ -70,12 +70,15 @@ fn new_returns_none_when_the_plan_has_actions() {
 #[test]
 fn until_is_the_first_moment_when_time_changes_a_decision() {
     let at = |millis: i64| Some(Millis(NOW + millis));
+    // Works for 1 min 40 s by the clock's minutes; its work counts in doublings.
+    let works = BoundPod { works_since: at(-100_000), ..BoundPod::default() };
     let unhealthy = Unhealthy { due: Millis(NOW + 7), condition: "Ready".to_owned() };
     let rows = [
         ("nothing ahead", node(), LONGEST),
         ("expires", Node { expires: at(5), ..node() }, 5),
         ("expired already", Node { expires: at(0), ..node() }, LONGEST),
         ("pods may still come", Node { nominated_until: at(6), ..node() }, 6),
+        ("a pod has worked for two minutes", Node { pods: vec![works], ..node() }, 20_000),
         ("is given up", Node { unhealthy: Some(unhealthy), ..node() }, 7),
         (
             "stands for longer",

@@ -152,8 +152,8 @@ impl Simulation<'_> {
         let uid = self.create_pod(slot);
         if let Some((node, ready)) = at_begin {
             self.bind(&uid, &node);
-            if ready.is_some() {
-                self.start(&uid);
+            if let Some(ready) = ready {
+                self.start(&uid, ready);
             }
         } else if !self.since_begin().is_zero() {
             self.counters.pods += 1;
@@ -229,20 +229,19 @@ impl Simulation<'_> {
         }
     }
 
-    /// Makes a bound pod ready.
-    pub(super) fn start(&mut self, uid: &str) {
-        let now = self.cluster.now;
+    /// Makes a bound pod ready. A pod of the first state has been running `since` an earlier time.
+    pub(super) fn start(&mut self, uid: &str, since: Timestamp) {
         if self.cluster.pod(uid).is_none_or(|pod| pod.is_terminating()) {
             return;
         }
         self.cluster.change_pod(uid, |pod| {
             pod.status.phase = "Running".to_owned();
-            pod.status.start_time = Some(Time(now));
-            set_condition(pod, condition::READY, true, now);
+            pod.status.start_time = Some(Time(since));
+            set_condition(pod, condition::READY, true, since);
         });
         let slot = self.slot_of.get(uid).map(|slot| &self.slots[*slot]);
         if let Some(SlotEnd::AfterRunning(lasts)) = slot.map(|slot| slot.ends) {
-            self.event_queue.enter(now + lasts, Event::Completed(uid.to_owned()));
+            self.event_queue.enter((since + lasts).max(self.cluster.now), Event::Completed(uid.to_owned()));
         }
     }
 

@@ -33,6 +33,7 @@ pub(super) fn bound_pod(
         protected_until: pod.protected_until(now).map(millis),
         held_by: blocking_budgets(&own, pod, surges, now),
         cost: BoundPod::cost_of(pod.deletion_cost(), pod.spec.priority.unwrap_or_default()),
+        works_since: pod.works_since().map(millis),
         workload: pod.rests_until().ok().flatten().map(|_| workload(pod).into()),
         shape: Arc::clone(&record.shape),
         claims: record.claims.clone(),

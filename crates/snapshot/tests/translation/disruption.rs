@@ -177,10 +177,10 @@ fn disruption_contains_policy_savings_and_utilization() {
     };
     let usual = (ConsolidationPolicy::WhenEmptyOrUnderutilized, MinimumSavings::default(), Utilization::Observe);
     assert_eq!(translated(json!({}), json!({})), (usual, vec![]));
-    let worth = MinimumSavings { share: 25, per_pod: MicroDollars(5000), warm_up: 600_000 };
+    let worth = MinimumSavings { share: 25, per_pod: MicroDollars(5000), warm_up: 600_000, lost_work: false };
     let annotations = json!({
         "kerf.sh/consolidation-min-saving": "2.5%", "kerf.sh/consolidation-min-saving-per-pod": "0.005",
-        "kerf.sh/utilization": "pack", "kerf.sh/consolidation-warm-up": "10m",
+        "kerf.sh/utilization": "pack", "kerf.sh/consolidation-warm-up": "10m", "kerf.sh/consolidation-lost-work": "ignore",
     });
     let balanced = json!({"disruption": {"consolidationPolicy": "Balanced"}});
     assert_eq!(translated(balanced, annotations), ((ConsolidationPolicy::Balanced, worth, Utilization::Pack), vec![]));
@@ -472,6 +472,24 @@ fn resting_counts_from_the_start_of_the_pod() {
             ignored_reasons.iter().all(|it| it.contains("default/web") && it.contains(&period.to_string())),
             "{ignored_reasons:?}"
         );
+    }
+}
+
+/// Rows: changes of a pod that has run since 11:50, and since when it works towards its end.
+#[test]
+fn works_since_is_the_start_of_pods_that_run_to_their_end() {
+    let started = Some("2026-01-01T11:50:00Z");
+    let rows = [
+        (json!({}), None),
+        (json!({"spec": {"restartPolicy": "Always"}}), None),
+        (json!({"spec": {"restartPolicy": "Never"}}), started),
+        (json!({"spec": {"restartPolicy": "OnFailure"}}), started),
+        (json!({"spec": {"restartPolicy": "Never"}, "status": {"startTime": null}}), None),
+    ];
+    for (changes, expected) in rows {
+        let pod = merged(running("web", "n1", "1", json!({})), changes.clone());
+        let built = with(vec![machine("n1", json!({}))], vec![pod]).build();
+        assert_eq!(built.snapshot.nodes[0].pods[0].works_since, expected.map(millis), "{changes}");
     }
 }
 

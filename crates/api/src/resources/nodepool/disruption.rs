@@ -75,6 +75,9 @@ pub enum DisruptionFault {
     /// Warm-up of a new node.
     #[error("annotation kerf.sh/consolidation-warm-up is ignored: {0}")]
     WarmUp(InvalidSpan),
+    /// Work of evicted pods.
+    #[error("annotation kerf.sh/consolidation-lost-work is ignored: unknown value {0:?}; write count or ignore")]
+    LostWork(String),
     /// Use of utilization reports.
     #[error("annotation kerf.sh/utilization is ignored: {0:?} is not ignore, observe or pack")]
     Utilization(String),
@@ -186,6 +189,18 @@ impl NodePool {
         text.map(duration::span).transpose().map_err(DisruptionFault::WarmUp)
     }
 
+    /// Reports whether the work that evicted pods of Jobs would do again counts as a cost of a consolidation.
+    ///
+    /// # Errors
+    /// Returns an error if the annotation is neither `count` nor `ignore`.
+    pub fn lost_work_counts(&self) -> Result<bool, DisruptionFault> {
+        match self.annotation(annotation::CONSOLIDATION_LOST_WORK) {
+            None | Some("count") => Ok(true),
+            Some("ignore") => Ok(false),
+            Some(text) => Err(DisruptionFault::LostWork(text.to_owned())),
+        }
+    }
+
     /// Returns the use of utilization reports.
     ///
     /// # Errors
@@ -249,7 +264,8 @@ impl NodePool {
         let of_budgets = self.budgets(0, Timestamp::UNIX_EPOCH).filter_map(|(_, limit)| limit.err());
         let money = [self.min_saving().err(), self.min_saving_per_pod().err(), self.warm_up().err()];
         let packing = [self.pack_margin().err(), self.pack_floor().err(), self.pack_min_history().err()];
-        let words = [self.utilization().err(), self.surges().err()].into_iter().chain(packing);
+        let words = [self.lost_work_counts().err(), self.utilization().err(), self.surges().err()];
+        let words = words.into_iter().chain(packing);
         let of_annotations =
             [self.budget_zone().err(), self.drift_canary().err()].into_iter().chain(money).chain(words);
         let mut faults = Vec::new();
@@ -337,7 +353,7 @@ mod tests {
             "kerf.sh/consolidation-min-saving-per-pod": "much", "kerf.sh/utilization": "Pack",
             "kerf.sh/surge": "yes", "kerf.sh/consolidation-warm-up": "-10m",
             "kerf.sh/pack-margin": "20", "kerf.sh/pack-floor": "0%", "kerf.sh/pack-min-history": "400h",
-            "kerf.sh/drift-canary": "10%",
+            "kerf.sh/drift-canary": "10%", "kerf.sh/consolidation-lost-work": "no",
         });
         let annotated = pool(json!([daily, {"nodes": "3"}, daily]), annotations);
         let limits: Vec<_> = annotated.budgets(7, Timestamp::UNIX_EPOCH).map(|(_, limit)| limit.ok()).collect();
@@ -354,6 +370,7 @@ mod tests {
             "min-saving is ignored: \"5\" is not a share",
             "min-saving-per-pod is ignored: \"much\" is not a price",
             "warm-up is ignored: \"-10m\" is not a duration of 0s or more",
+            "lost-work is ignored: unknown value \"no\"; write count or ignore",
             "utilization is ignored: \"Pack\" is not",
             "surge is ignored: unknown value \"yes\"",
             "pack-margin is ignored: \"20\" is not a share",
@@ -373,14 +390,17 @@ mod tests {
         let annotations = json!({
             "kerf.sh/consolidation-min-saving": "2.5%", "kerf.sh/consolidation-min-saving-per-pod": "0.005",
             "kerf.sh/utilization": "pack", "kerf.sh/consolidation-warm-up": "10m",
+            "kerf.sh/consolidation-lost-work": "ignore",
         });
         let annotated = pool(json!([]), annotations);
+        assert_eq!(annotated.lost_work_counts(), Ok(false));
         assert_eq!((annotated.min_saving(), annotated.min_saving_per_pod()), (Ok(Some(25)), Ok(Some(5000))));
         assert_eq!(annotated.warm_up(), Ok(Some(600_000_000_000)));
         assert_eq!(annotated.utilization(), Ok(Utilization::Pack));
         let default = pool(json!([]), json!({}));
         assert_eq!((default.min_saving(), default.min_saving_per_pod()), (Ok(None), Ok(None)));
         assert_eq!((default.utilization(), default.warm_up()), (Ok(Utilization::Observe), Ok(None)));
+        assert_eq!(default.lost_work_counts(), Ok(true));
     }
 
     #[test]

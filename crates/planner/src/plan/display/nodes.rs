@@ -51,8 +51,11 @@ impl Display for NodeVerdict {
                 out.write_str("stays: cheaper nodes would be above the utilization limit: ")?;
                 strain.write_with(out, "would be")
             }
-            Self::NotWorthIt { saving, asked } => {
-                write!(out, "stays: savings of {} are less than the required {}", hourly(*saving), hourly(*asked))
+            Self::NotWorthIt { saving, asked, work } => {
+                write!(out, "stays: savings of {} are less than the required {}", hourly(*saving), hourly(*asked))?;
+                work.map_or(Ok(()), |work| {
+                    write!(out, ", {} of it for work that evicted pods would do again", hourly(work))
+                })
             }
             Self::Paid { commitment } => write!(out, "stays: Commitment {commitment} pays for it"),
             Self::Scattered { pods } => simulated_placement(out, *pods),
