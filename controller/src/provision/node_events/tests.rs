@@ -37,6 +37,10 @@ fn left_out() -> NodeVerdict {
     NodeVerdict::LeftOut { reason: CommandReason::Empty, finding: "node node-1: goes twice".to_owned() }
 }
 
+fn waits_for_canary() -> NodeVerdict {
+    NodeVerdict::AwaitsCanary { pool: "default".to_owned(), healthy: 1, nodes: 2, remaining: Some(5) }
+}
+
 fn published(notes: &[Event]) -> Vec<(&str, &str)> {
     notes.iter().map(|note| (note.reason(), note.message())).collect()
 }
@@ -62,6 +66,12 @@ fn notes_explain_why_a_node_is_not_disrupted() {
             NodeVerdict::ConsolidationDisabled,
             reason::UNCONSOLIDATABLE,
             "NodePool \"default\" has consolidation disabled",
+            2,
+        ),
+        (
+            waits_for_canary(),
+            reason::DISRUPTION_BLOCKED,
+            "This node stays: drifted, but the canary nodes of NodePool default come first",
             2,
         ),
         (
@@ -142,6 +152,15 @@ fn gauges_count_omitted_nodes_as_eligible_without_timeout() {
     let page = measured(left_out());
     assert!(!page.contains(timeout), "{page}");
     assert!(page.contains("karpenter_voluntary_disruption_eligible_nodes{reason=\"empty\"} 1"), "{page}");
+}
+
+#[test]
+fn gauges_count_nodes_that_wait_for_a_canary_as_drifted() {
+    let unhealthy = NodeVerdict::CanaryUnhealthy { pool: "default".to_owned(), node: "node-2".to_owned() };
+    for verdict in [waits_for_canary(), unhealthy] {
+        let page = measured(verdict);
+        assert!(page.contains("karpenter_voluntary_disruption_eligible_nodes{reason=\"drifted\"} 1"), "{page}");
+    }
 }
 
 #[test]
