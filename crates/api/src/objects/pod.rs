@@ -11,7 +11,7 @@ pub(super) mod template;
 
 use std::collections::BTreeMap;
 
-use container::{Container, ContainerStatus, HostPort, ResourceRequirements};
+use container::{Container, ContainerStatus, HostPort, ResourceRequirements, RestartPolicy};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube_derive::Resource;
@@ -106,25 +106,6 @@ pub struct PodSpec {
     /// Containers that are started again after their end.
     #[serde(skip_serializing_if = "RestartPolicy::is_always")]
     pub restart_policy: RestartPolicy,
-}
-
-/// Containers of a pod that are started again after their end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum RestartPolicy {
-    /// All: the pod is a service.
-    #[default]
-    Always,
-    /// Failed ones: the pod runs to its end.
-    OnFailure,
-    /// None: the pod runs to its end.
-    Never,
-}
-
-impl RestartPolicy {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    const fn is_always(&self) -> bool {
-        matches!(self, Self::Always)
-    }
 }
 
 impl PodSpec {

@@ -176,6 +176,25 @@ pub struct ContainerStatus {
     pub state: Option<ContainerState>,
 }
 
+/// Containers of a pod that are started again after their end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum RestartPolicy {
+    /// All: the pod is a service.
+    #[default]
+    Always,
+    /// Failed ones: the pod runs to its end.
+    OnFailure,
+    /// None: the pod runs to its end.
+    Never,
+}
+
+impl RestartPolicy {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub(super) const fn is_always(&self) -> bool {
+        matches!(self, Self::Always)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
