@@ -17,7 +17,7 @@ const TOOLS: [&str; 16] = [
     "touch", "tr",
 ];
 /// Programs that targets need, each a stub.
-const PROGRAMS: [&str; 17] = [
+const PROGRAMS: [&str; 19] = [
     "chromium",
     "node",
     "npm",
@@ -29,6 +29,8 @@ const PROGRAMS: [&str; 17] = [
     "gcc",
     "g++",
     "buildah",
+    "rpm2cpio",
+    "cpio",
     "runc",
     "nsenter",
     "sshd",
@@ -187,6 +189,7 @@ fn prepare_names_each_missing_requirement() {
         ("test", "bin/python3", "sudo apt-get install --no-install-recommends python3 python3-venv"),
         ("fuzz", "bin/g++", "sudo apt-get install --no-install-recommends g++"),
         ("images", "bin/buildah", "sudo apt-get install --no-install-recommends buildah"),
+        ("e2e", "bin/rpm2cpio", "sudo apt-get install --no-install-recommends rpm2cpio"),
         ("e2e", "bin/sshd", "sudo apt-get install --no-install-recommends openssh-server"),
         ("e2e", "bin/ssh-keygen", "sudo apt-get install --no-install-recommends openssh-client"),
         ("e2e", "bin/ip", "sudo apt-get install --no-install-recommends iproute2"),
@@ -202,7 +205,7 @@ fn prepare_names_each_missing_requirement() {
     assert_refused(
         &bare,
         "e2e",
-        "gcc gcc-aarch64-linux-gnu buildah runc openssh-server openssh-client util-linux iproute2",
+        "gcc gcc-aarch64-linux-gnu buildah runc rpm2cpio cpio openssh-server openssh-client util-linux iproute2",
     );
 }
 
