@@ -56,7 +56,7 @@ e2e: prepare-e2e controlplane nodeparts agent images helm packer moto ## Runs th
 	@$(RUN) e2e-installation "an installation on real nodes, through a kill, a drain and an upgrade" "5 minutes; 5 to 9 more for the workspace when cold" \
 		cargo test --workspace --locked --test all -- --ignored --nocapture installation::
 	@$(RUN) e2e-release "images, machine images and a release" "2 to 4 minutes; 10 to 20 more for the command when cold" \
-		cargo test --workspace --locked --test all -- --ignored images:: ami:: release::
+		cargo test --workspace --locked --test all -- --ignored images:: ami:: release:: packages:: publish::
 	@KERF_SWITCH_SECONDS=600 $(RUN) e2e-switch "a switch from Karpenter and back in ten minutes" "14 minutes" \
 		cargo test --workspace --locked --test all -- switch::
 	@$(RUN) e2e-terraform "IAM permissions by Terraform, if it and KERF_TERRAFORM_PLUGINS are available" "2 minutes" \

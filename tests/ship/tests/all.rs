@@ -4,6 +4,7 @@ mod ami;
 mod bottlerocket;
 mod forge;
 mod images;
+mod packages;
 mod prepare;
 mod progress;
 mod publish;

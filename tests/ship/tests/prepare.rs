@@ -17,7 +17,7 @@ const TOOLS: [&str; 16] = [
     "touch", "tr",
 ];
 /// Programs that targets need, each a stub.
-const PROGRAMS: [&str; 19] = [
+const PROGRAMS: [&str; 20] = [
     "chromium",
     "node",
     "npm",
@@ -29,6 +29,7 @@ const PROGRAMS: [&str; 19] = [
     "gcc",
     "g++",
     "buildah",
+    "rpm",
     "rpm2cpio",
     "cpio",
     "runc",
@@ -205,7 +206,7 @@ fn prepare_names_each_missing_requirement() {
     assert_refused(
         &bare,
         "e2e",
-        "gcc gcc-aarch64-linux-gnu buildah runc rpm2cpio cpio openssh-server openssh-client util-linux iproute2",
+        "gcc gcc-aarch64-linux-gnu buildah runc rpm rpm2cpio cpio openssh-server openssh-client util-linux iproute2",
     );
 }
 
