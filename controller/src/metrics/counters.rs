@@ -8,7 +8,7 @@ use api::status::Conditioned;
 use api::timeline::{self, StartStage};
 use api::{DrainProgress, NodeClaim, annotation, condition, label};
 use daemon::metric::Metrics;
-use drain::Progress;
+use drain::{DrainReport, Progress};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -105,10 +105,11 @@ pub fn drain_ended(metrics: &Metrics, nodepool: &str, drained: bool, ours: Progr
 const MOST_PODS: usize = 1000;
 
 /// Counts pods that the controller and the agent drained from a removed node.
-pub fn pods_drained(metrics: &Metrics, reason: &str, ours: Progress, agents: Option<&DrainProgress>) {
-    // The node writes its numbers.
+pub fn pods_drained(metrics: &Metrics, reason: &str, ours: &DrainReport, agents: Option<&DrainProgress>) {
+    // The node writes its numbers. The last ones may be missing: the controller often sees that the pods have left before the agent
+    // reports it.
     let by_agent = agents.map_or(0, |said| said.evicted.saturating_add(said.forced).min(MOST_PODS));
-    let pods = u32::try_from(ours.evicted + ours.forced + by_agent).unwrap_or(u32::MAX);
+    let pods = u32::try_from(ours.evicted + ours.forced + by_agent.max(ours.gone)).unwrap_or(u32::MAX);
     if pods > 0 {
         metrics.add(&metrics::PODS_DRAINED, metrics::ByReason { reason }, f64::from(pods));
     }
@@ -174,7 +175,7 @@ mod tests {
     use crate::metrics::table;
     use crate::reconcile::disruption::CommandKind;
     use api::DrainProgress;
-    use drain::Progress;
+    use drain::{DrainReport, Progress};
 
     #[test]
     fn move_begun_counts_a_command_once_per_nodepool() {
@@ -218,8 +219,10 @@ mod tests {
         node_gone(&metrics, &node(&deleted), None, true, at(15));
         let ours = Progress { evicted: 2, forced: 1, ..Progress::default() };
         let agents = DrainProgress { evicted: 4, ..DrainProgress::default() };
-        pods_drained(&metrics, "Drifted", ours, Some(&agents));
-        pods_drained(&metrics, "Empty", Progress::default(), None);
+        let report = DrainReport { evicted: 2, forced: 1, gone: 3, ..DrainReport::default() };
+        pods_drained(&metrics, "Drifted", &report, Some(&agents));
+        pods_drained(&metrics, "Empty", &DrainReport::default(), None);
+        pods_drained(&metrics, "Expired", &report, Some(&DrainProgress::default()));
         drain_ended(&metrics, "", true, ours, None);
         drain_ended(&metrics, "", true, Progress::default(), Some(&agents));
         drain_ended(&metrics, "", false, ours, None);
@@ -239,7 +242,9 @@ mod tests {
         }
         let drained: Vec<&str> =
             text.lines().filter(|line| line.starts_with("karpenter_pods_drained_total{")).collect();
-        assert_eq!(drained, [r#"karpenter_pods_drained_total{reason="Drifted"} 7.0"#]);
+        let expected =
+            ["Drifted\"} 7.0", "Expired\"} 6.0"].map(|end| format!("karpenter_pods_drained_total{{reason=\"{end}"));
+        assert_eq!(drained, expected);
         assert!(
             text.lines().any(|line| line.starts_with("karpenter_nodeclaims_termination_duration_seconds_sum")
                 && line.ends_with(" 3.0"))
@@ -253,7 +258,7 @@ mod tests {
         let owner = claim(&json!({"metadata": {"labels": {api::label::NODEPOOL: "blue", api::label::ZONE: "a"}}}));
         node_gone(&metrics, &node(&invented), Some(&owner), true, at(1));
         let agents = DrainProgress { evicted: usize::MAX, forced: usize::MAX, ..DrainProgress::default() };
-        pods_drained(&metrics, "Drifted", Progress::default(), Some(&agents));
+        pods_drained(&metrics, "Drifted", &DrainReport::default(), Some(&agents));
         let text = metrics.render();
         for line in [
             r#"karpenter_nodes_terminated_total{nodepool="blue",zone="a"} 1.0"#,
