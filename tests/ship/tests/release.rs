@@ -242,8 +242,11 @@ fn check_packages(folder: &Path) {
 /// Unpacks a Debian package by dpkg, or an RPM package by rpm2cpio.
 fn unpack(package: &Path, folder: &Path) {
     let is_deb = package.extension().is_some_and(|end| end == "deb");
-    let script =
-        if is_deb { "dpkg-deb --extract \"$1\" \"$2\"" } else { "cd \"$2\" && rpm2cpio \"$1\" | cpio -idm --quiet" };
+    let script = if is_deb {
+        "dpkg-deb --extract \"$1\" \"$2\""
+    } else {
+        "cd \"$2\" && rpm2cpio \"$1\" | cpio -idm --quiet --no-absolute-filenames"
+    };
     ran(Command::new("bash").args(["-o", "pipefail", "-c", script, "unpack"]).arg(package).arg(folder));
 }
 
