@@ -343,7 +343,7 @@ impl Reconciler {
             view.now = self.cluster.now();
             decision.after = Some(node::next_moment(&view, &drain));
         }
-        let (drained, progress, report) = (drain.is_done(), drain.progress(), drain.report(self.millis()));
+        let (drained, report) = (drain.is_done(), drain.report(self.millis()));
         if !decision.released {
             self.drains().insert(name.to_owned(), drain);
         }
@@ -352,7 +352,7 @@ impl Reconciler {
             counters::node_gone(&self.metrics, &view.node, view.claim.as_deref(), drained, self.cluster.now());
             let said = node::drain_condition(&view.node);
             counters::pods_drained(&self.metrics, node::why(&view), &report, said.as_ref());
-            counters::drain_ended(&self.metrics, node::pool_of(&view), drained, progress, said.as_ref());
+            counters::drain_ended(&self.metrics, node::pool_of(&view), drained, &report, said.as_ref());
         }
         Ok(decision.after.map_or(QueueAction::Wait, QueueAction::After))
     }

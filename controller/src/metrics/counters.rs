@@ -8,7 +8,7 @@ use api::status::Conditioned;
 use api::timeline::{self, StartStage};
 use api::{DrainProgress, NodeClaim, annotation, condition, label};
 use daemon::metric::Metrics;
-use drain::{DrainReport, Progress};
+use drain::DrainReport;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -91,7 +91,13 @@ pub fn node_gone(metrics: &Metrics, node: &Node, claim: Option<&NodeClaim>, drai
 }
 
 /// Counts the outcome of a node's drain, by the controller and the agent.
-pub fn drain_ended(metrics: &Metrics, nodepool: &str, drained: bool, ours: Progress, agents: Option<&DrainProgress>) {
+pub fn drain_ended(
+    metrics: &Metrics,
+    nodepool: &str,
+    drained: bool,
+    ours: &DrainReport,
+    agents: Option<&DrainProgress>,
+) {
     let forced = ours.forced > 0 || agents.is_some_and(|said| said.forced > 0);
     let outcome = match (drained, forced) {
         (false, _) => "cut_short",
@@ -175,7 +181,7 @@ mod tests {
     use crate::metrics::table;
     use crate::reconcile::disruption::CommandKind;
     use api::DrainProgress;
-    use drain::{DrainReport, Progress};
+    use drain::DrainReport;
 
     #[test]
     fn move_begun_counts_a_command_once_per_nodepool() {
@@ -217,15 +223,14 @@ mod tests {
         registered(&metrics, &claim(&json!({})));
         claim_gone(&metrics, &claim(&deleted), at(13));
         node_gone(&metrics, &node(&deleted), None, true, at(15));
-        let ours = Progress { evicted: 2, forced: 1, ..Progress::default() };
         let agents = DrainProgress { evicted: 4, ..DrainProgress::default() };
-        let report = DrainReport { evicted: 2, forced: 1, gone: 3, ..DrainReport::default() };
-        pods_drained(&metrics, "Drifted", &report, Some(&agents));
+        let ours = DrainReport { evicted: 2, forced: 1, gone: 3, ..DrainReport::default() };
+        pods_drained(&metrics, "Drifted", &ours, Some(&agents));
         pods_drained(&metrics, "Empty", &DrainReport::default(), None);
-        pods_drained(&metrics, "Expired", &report, Some(&DrainProgress::default()));
-        drain_ended(&metrics, "", true, ours, None);
-        drain_ended(&metrics, "", true, Progress::default(), Some(&agents));
-        drain_ended(&metrics, "", false, ours, None);
+        pods_drained(&metrics, "Expired", &ours, Some(&DrainProgress::default()));
+        drain_ended(&metrics, "", true, &ours, None);
+        drain_ended(&metrics, "", true, &DrainReport::default(), Some(&agents));
+        drain_ended(&metrics, "", false, &ours, None);
         let text = metrics.render();
         for outcome in ["clean", "forced", "cut_short"] {
             let line = format!(r#"kerf_drains_total{{nodepool="",outcome="{outcome}"}} 1.0"#);
