@@ -1,5 +1,5 @@
 //! Provider kwok: the manifests of `examples/kwok` in a cluster without AWS and without agents. EC2 is emulated in the controller,
-//! and the real KWOK runs the nodes and their pods.
+//! with notices and shortages on request, and the real KWOK runs the nodes and their pods.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use api::objects::{Node, Pod};
 use api::status::Conditioned as _;
-use api::{NodeClaim, annotation, condition, label, taint};
+use api::{EC2NodeClass, NodeClaim, annotation, condition, label, taint};
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
@@ -51,6 +52,44 @@ impl Fixture {
 
     async fn claims(&self) -> Result<Vec<NodeClaim>> {
         Ok(Api::<NodeClaim>::all(self.client.clone()).list(&ListParams::default()).await?.items)
+    }
+
+    /// Returns a NodeClaim of a spot instance other than these.
+    async fn spot_claim(&self, others: &BTreeSet<String>) -> Result<NodeClaim> {
+        let is_spot =
+            |claim: &&NodeClaim| claim.labels().get(label::CAPACITY_TYPE) == Some(&label::CAPACITY_SPOT.into());
+        let mut claims = self.claims().await?.into_iter().filter(|claim| !others.contains(&claim.name_any()));
+        claims.find(|claim| is_spot(&claim)).context("no spot instance is left")
+    }
+
+    /// Requests an event of EC2 for the node of a NodeClaim.
+    async fn annotate_node(&self, claim: &NodeClaim, event: &str) -> Result<()> {
+        let node =
+            claim.status.as_ref().map(|status| status.node_name.as_str()).context("the NodeClaim has no node")?;
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {annotation::EMULATED_EVENT: event}}}));
+        Api::<Node>::all(self.client.clone()).patch(node, &PatchParams::default(), &patch).await?;
+        Ok(())
+    }
+
+    /// Waits until a NodeClaim is gone and all pods run again.
+    async fn is_replaced(&self, claim: &NodeClaim) -> Result<()> {
+        let name = claim.name_any();
+        eventually(&format!("{name} to be replaced"), LIMIT, async || {
+            let running = self.runs(60).await?;
+            ensure!(!running.contains(&name), "{name} still exists");
+            Ok(Some(()))
+        })
+        .await
+    }
+
+    /// Waits for an event of this reason.
+    async fn has_event(&self, reason: &str) -> Result<()> {
+        eventually(&format!("an event {reason}"), LIMIT, async || {
+            let events = Api::<Event>::all(self.client.clone());
+            let found = events.list(&ListParams::default().fields(&format!("reason={reason}"))).await?.items;
+            Ok((!found.is_empty()).then_some(()))
+        })
+        .await
     }
 
     /// Waits until this number of pods run, and returns the names of their NodeClaims.
@@ -100,6 +139,8 @@ async fn run_steps(fixture: &mut Fixture) -> Result<()> {
     ensure!(second.is_superset(&first), "of {first:?} only some are left: {second:?}");
     ensure!(second.len() > first.len(), "60 pods run on the nodes of 6");
 
+    events_are_emulated(fixture).await?;
+
     fixture.scale(0).await?;
     eventually("all nodes to go", LIMIT, async || {
         let left = Api::<Node>::all(fixture.client.clone()).list(&ListParams::default()).await?.items.len();
@@ -108,6 +149,33 @@ async fn run_steps(fixture: &mut Fixture) -> Result<()> {
         Ok(Some(()))
     })
     .await
+}
+
+/// Interrupts a spot node, then ends another without a notice while EC2 has no spot capacity: pods move to a new node each time.
+async fn events_are_emulated(fixture: &Fixture) -> Result<()> {
+    let interrupted = fixture.spot_claim(&BTreeSet::new()).await?;
+    fixture.annotate_node(&interrupted, "spot-interruption").await?;
+    let before = BTreeSet::from([interrupted.name_any()]);
+    fixture.is_replaced(&interrupted).await?;
+    fixture.has_event("SpotInterrupted").await?;
+
+    let classes = Api::<EC2NodeClass>::all(fixture.client.clone());
+    let annotations = json!({annotation::EMULATED_SHORTAGE: label::CAPACITY_SPOT});
+    let shortage = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+    classes.patch("trial", &PatchParams::default(), &shortage).await?;
+    let known = fixture.runs(60).await?;
+    let ended = fixture.spot_claim(&before).await?;
+    fixture.annotate_node(&ended, "instance-termination").await?;
+    fixture.is_replaced(&ended).await?;
+    let claims = fixture.claims().await?;
+    let bought: Vec<_> = claims.iter().filter(|claim| !known.contains(&claim.name_any())).collect();
+    let spot =
+        bought.iter().find(|claim| claim.labels().get(label::CAPACITY_TYPE) != Some(&label::CAPACITY_ON_DEMAND.into()));
+    ensure!(!bought.is_empty() && spot.is_none(), "without spot capacity it launched {:?}", spot.map(|it| it.labels()));
+
+    let kept = claims.first().context("no NodeClaim is left")?;
+    fixture.annotate_node(kept, "earthquake").await?;
+    fixture.has_event("InvalidAnnotation").await
 }
 
 /// Asserts that each Node belongs to KWOK, has the labels of EC2, and is open for pods.

@@ -92,6 +92,7 @@ pub async fn run(mut settings: Settings) -> anyhow::Result<()> {
     let cluster = Cluster::with_max_view_age(plan, notes, settings.max_view_age);
     cluster.change(|index| {
         index.permissions = settings.permissions;
+        index.is_ec2_emulated = provider.emulation().is_some();
         Triggers::default()
     });
     let mut tasks = JoinSet::new();

@@ -29,6 +29,8 @@ const OBSERVER_LEASE: &str = "kerf-observer";
 const OBSERVES: &str =
     "OBSERVE: plans are recorded and not carried out; INTERRUPTION_QUEUE, PACKING and SURGE have no effect";
 
+/// Queue of the emulated EC2's notices, in place of INTERRUPTION_QUEUE.
+pub const EMULATED_QUEUE: &str = "kwok";
 /// Sentence about simulated nodes, and settings without effect on them.
 const SIMULATES: &str = "PROVIDER: KWOK simulates the nodes, and nothing is launched in AWS; AWS_ENDPOINT_URL and \
                          INTERRUPTION_QUEUE have no effect";
@@ -300,8 +302,8 @@ impl Args {
             max_view_age: self.max_view_age,
             observe: self.observe,
             lease: (!self.disable_leader_election).then_some(lease),
-            interruption_queue: Some(self.interruption_queue)
-                .filter(|name| !name.is_empty() && !self.observe && !simulates),
+            interruption_queue: Some(if simulates { EMULATED_QUEUE.to_owned() } else { self.interruption_queue })
+                .filter(|name| !name.is_empty() && !self.observe),
             zonal_shift: self.enable_zonal_shift,
             log_level: self.log_level,
             log_format: self.log_format,
@@ -316,7 +318,8 @@ impl Args {
 #[cfg(test)]
 mod tests {
     use super::{
-        Args, Duration, MetricsDetail, MicroDollars, MinValuesPolicy, PreferencePolicy, PreferencePremium, per_mille,
+        Args, Duration, EMULATED_QUEUE, MetricsDetail, MicroDollars, MinValuesPolicy, PreferencePolicy,
+        PreferencePremium, per_mille,
     };
     use clap::Parser;
 
@@ -414,7 +417,7 @@ mod tests {
         assert_eq!((observing.interruption_queue, observing.permissions.surge), (None, false));
         assert!(observing.unmet[0].contains("INTERRUPTION_QUEUE, PACKING and SURGE have no effect"));
         let simulating = settings(&["--provider=kwok", "--interruption-queue=demo"]);
-        assert_eq!(simulating.interruption_queue, None);
+        assert_eq!(simulating.interruption_queue.as_deref(), Some(EMULATED_QUEUE));
         assert!(simulating.unmet[0].contains("AWS_ENDPOINT_URL and INTERRUPTION_QUEUE have no effect"));
         assert_eq!(lease(&settings(&["--observe=true", "--leader-election-name=own"])).as_deref(), Some("own"));
     }

@@ -39,7 +39,7 @@ pub fn notes(index: &Index, built: &SnapshotResult) -> Vec<Event> {
 fn ineffective(index: &Index) -> impl Iterator<Item = Event> {
     let classes = index.classes.values().flat_map(|class| {
         let object = ObjectReference::to::<EC2NodeClass>(class.as_ref());
-        ineffective_in_class(class).into_iter().map(move |problem| (object.clone(), problem))
+        ineffective_in_class(class, index.is_ec2_emulated).into_iter().map(move |problem| (object.clone(), problem))
     });
     let overlays = index.overlays.values().flat_map(|overlay| {
         let object = ObjectReference::to::<NodeOverlay>(overlay.as_ref());

@@ -96,6 +96,8 @@ pub struct Index {
     pub usages: Table<NodeReport>,
     /// Optional permissions of the controller.
     pub permissions: Permissions,
+    /// True if EC2 is emulated, for trials without AWS.
+    pub is_ec2_emulated: bool,
     /// Transitions of conditions, and removed objects.
     pub turns: Transitions,
     /// Pods that kube-scheduler refused, by UID.

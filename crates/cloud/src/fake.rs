@@ -178,9 +178,14 @@ impl FakeCloud {
         self.at_present().0.outages.push(outage);
     }
 
+    /// Replaces the capacity outages; limits of pools remain.
+    pub fn set_outages(&self, outages: Vec<CapacityOutage>) {
+        self.at_present().0.outages = outages;
+    }
+
     /// Ends all capacity outages; limits of pools remain.
     pub fn end_outages(&self) {
-        self.at_present().0.outages.clear();
+        self.set_outages(Vec::new());
     }
 
     /// Sets the number of free addresses of a subnet.

@@ -128,3 +128,18 @@ fn notes_report_settings_without_effect_of_classes_and_overlays() {
         .collect();
     assert_eq!(found, expected);
 }
+
+#[test]
+fn notes_report_requests_to_the_emulation_on_the_real_ec2() {
+    let requested = json!({"metadata": {"annotations": {"kerf.sh/emulated-shortage": "spot"}}});
+    let mut index = index();
+    drop(index.apply(class(&requested).as_ref().clone(), Timestamp::UNIX_EPOCH, true));
+    let messages = |index: &Index| -> Vec<String> {
+        notes(index, &SnapshotResult::default()).iter().map(|note| note.message().to_owned()).collect()
+    };
+    let expected = "EC2NodeClass default: metadata.annotations[kerf.sh/emulated-shortage] has no effect: EC2 is emulated only \
+                    with kerf.provider=kwok of the chart; remove it";
+    assert_eq!(messages(&index), [expected]);
+    index.is_ec2_emulated = true;
+    assert_eq!(messages(&index), <[String; 0]>::default());
+}

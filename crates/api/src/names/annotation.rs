@@ -132,6 +132,12 @@ pub const KWOK_NODE: &str = "kwok.x-k8s.io/node";
 pub const FAKE: &str = "fake";
 /// Annotation of a Node whose EC2 instance the controller emulates: the instance as JSON.
 pub const EMULATED_INSTANCE: &str = "kerf.sh/emulated-instance";
+/// Annotation of a Node whose EC2 instance the controller emulates: an event of EC2 that is to be emulated once, such as
+/// `spot-interruption`. The controller removes it.
+pub const EMULATED_EVENT: &str = "kerf.sh/emulated-event";
+/// Annotation of an EC2NodeClass with the provider kwok: offerings without capacity in the emulated EC2, such as
+/// `spot/us-east-1a, c6a.2xlarge`.
+pub const EMULATED_SHORTAGE: &str = "kerf.sh/emulated-shortage";
 /// Annotation of a CapacityBuffer: times at which it keeps capacity, such as `0 7 * * mon-fri for 11h in Europe/Berlin`; see
 /// [`crate::schedule::Times`]. Annotation of a NodePool: times at which it has nodes. Absent: always.
 pub const ACTIVE_TIMES: &str = "kerf.sh/active-times";

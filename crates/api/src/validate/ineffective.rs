@@ -66,7 +66,7 @@ const DOMAIN: &str = "kerf.sh/";
 const BEHIND: &str = "kerf.sh0";
 
 /// Our annotations, with the owners on which they are read. A test compares the keys with those of [`annotation`].
-const ANNOTATIONS: [(&str, &[KeyOwner]); 45] = {
+const ANNOTATIONS: [(&str, &[KeyOwner]); 47] = {
     use KeyOwner::{Buffer, Claim, Class, Node, Overlay, Pod, Pool, PoolTemplate};
     [
         (annotation::ACTIVE_TIMES, &[Buffer, Pool]),
@@ -83,7 +83,9 @@ const ANNOTATIONS: [(&str, &[KeyOwner]); 45] = {
         (annotation::DRAIN, &[Node]),
         (annotation::DRAIN_TAKEN_OVER, &[Claim, Node]),
         (annotation::DRIFT_CANARY, &[Pool]),
+        (annotation::EMULATED_EVENT, &[Node]),
         (annotation::EMULATED_INSTANCE, &[Node]),
+        (annotation::EMULATED_SHORTAGE, &[Class]),
         (annotation::FAILED_ATTEMPTS, &[Pool]),
         (annotation::GATE_TIMEOUT, &[Class]),
         (annotation::INTERRUPTION_DEADLINE, &[Node]),
@@ -144,9 +146,26 @@ pub fn keys(owner: KeyOwner, path: &str, annotations: Option<&Keys>, labels: Opt
         let read = CONVERSIONS.iter().filter(move |(key, _)| owner == KeyOwner::Pool && all.contains_key(*key));
         read.map(|(key, fix)| found("annotations", key, (*fix).to_owned()))
     });
+    let requests =
+        annotations.filter(|all| owner == KeyOwner::Node && !all.contains_key(annotation::EMULATED_INSTANCE));
+    let of_real_nodes = requests.filter(|all| all.contains_key(annotation::EMULATED_EVENT));
+    let of_real_nodes =
+        of_real_nodes.map(|_| found("annotations", annotation::EMULATED_EVENT, EMULATED_ONLY.to_owned()));
     let own_labels = labels.into_iter().flat_map(own_keys);
     let of_labels = own_labels.filter_map(|key| Some(found("labels", key, fix_of_label(owner, key)?)));
-    of_ours.chain(of_karpenter).chain(conversions).chain(of_labels).collect()
+    of_ours.chain(of_karpenter).chain(conversions).chain(of_real_nodes).chain(of_labels).collect()
+}
+
+/// Fix for a request to the emulated EC2 that reaches the real one.
+const EMULATED_ONLY: &str = "EC2 is emulated only with kerf.provider=kwok of the chart; remove it";
+
+/// Returns the request of an EC2NodeClass to the emulated EC2, which the real one does not read.
+#[must_use]
+pub fn request_to_real_ec2(annotations: Option<&Keys>) -> Option<Ineffective> {
+    let key = annotation::EMULATED_SHORTAGE;
+    annotations?
+        .contains_key(key)
+        .then(|| Ineffective { field: format!("metadata.annotations[{key}]"), fix: EMULATED_ONLY.to_owned() })
 }
 
 /// Annotations of NodePools that only Karpenter 1.0 read, with the fix.
@@ -246,10 +265,12 @@ mod tests {
     #[test]
     fn keys_are_empty_when_all_are_read() {
         for (key, owners) in ANNOTATIONS {
-            for owner in owners {
+            for owner in owners.iter().filter(|_| key != annotation::EMULATED_EVENT) {
                 assert_eq!(of_annotation(*owner, key), "", "{key} of {owner}");
             }
         }
+        let simulated = map(&[annotation::EMULATED_EVENT, annotation::EMULATED_INSTANCE]);
+        assert_eq!(keys(KeyOwner::Node, "metadata", Some(&simulated), None), []);
         let read = [
             of_label(KeyOwner::Pod, "kerf.sh/spot-share"),
             of_label(KeyOwner::PoolTemplate, "kerf.sh/tier"),
@@ -274,6 +295,11 @@ mod tests {
                 KeyOwner::Pod,
                 "karpenter.sh/do-not-evict",
                 "only Karpenter before v1beta1 read it; write karpenter.sh/do-not-disrupt",
+            ),
+            (
+                KeyOwner::Node,
+                "kerf.sh/emulated-event",
+                "EC2 is emulated only with kerf.provider=kwok of the chart; remove it",
             ),
             (KeyOwner::Node, "karpenter.sh/do-not-disrup", "did you mean karpenter.sh/do-not-disrupt?"),
             (

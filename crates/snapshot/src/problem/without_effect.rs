@@ -18,11 +18,12 @@ pub fn ineffective_in_pool(pool: &NodePool) -> Vec<Problem> {
     ineffective("NodePool", own.name.as_deref(), found)
 }
 
-/// Returns the settings of an EC2NodeClass that have no effect.
+/// Returns the settings of an EC2NodeClass that have no effect on EC2, or on its emulation.
 #[must_use]
-pub fn ineffective_in_class(class: &EC2NodeClass) -> Vec<Problem> {
+pub fn ineffective_in_class(class: &EC2NodeClass, is_ec2_emulated: bool) -> Vec<Problem> {
     let own = &class.metadata;
-    let found = ineffective::keys(KeyOwner::Class, "metadata", own.annotations.as_ref(), own.labels.as_ref());
+    let mut found = ineffective::keys(KeyOwner::Class, "metadata", own.annotations.as_ref(), own.labels.as_ref());
+    found.extend(ineffective::request_to_real_ec2(own.annotations.as_ref()).filter(|_| !is_ec2_emulated));
     ineffective("EC2NodeClass", own.name.as_deref(), found)
 }
 
