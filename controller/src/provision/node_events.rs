@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::objects::Node;
 use api::{NodeClaim, NodePool, reason};
-use daemon::metric::Metrics;
+use daemon::metric::{Metrics, NoLabels};
 use parking_lot::Mutex;
-use planner::{CommandReason, NodeVerdict, Plan, Stage, ValidatedCommands};
+use planner::{CommandReason, NodeVerdict, Plan, Snapshot, Stage, ValidatedCommands};
 use snapshot::SnapshotResult;
 
 use super::problems;
@@ -172,6 +172,7 @@ pub struct NodeGauges {
     pools: Mutex<BTreeSet<String>>,
     zones: GaugeSet,
     held: GaugeSet,
+    coverage: GaugeSet,
 }
 
 impl NodeGauges {
@@ -191,6 +192,7 @@ impl NodeGauges {
         });
         self.zones.replace(metrics, zones.collect());
         self.held.replace(metrics, problems::samples(built));
+        self.coverage.replace(metrics, coverage(&built.snapshot).into_iter().collect());
         if plan.report.nodes.iter().any(|(_, verdict)| matches!(verdict, NodeVerdict::Postponed)) {
             metrics.add(
                 &metrics::CONSOLIDATION_TIMEOUTS,
@@ -231,6 +233,13 @@ impl NodeGauges {
             }
         }
     }
+}
+
+/// Returns the part of the price of on-demand nodes for which Commitments pay.
+fn coverage(snapshot: &Snapshot) -> Option<Sample> {
+    let cost = snapshot.on_demand_cost();
+    let has_both = !snapshot.commitments.is_empty() && cost.price.0 > 0;
+    has_both.then(|| Sample::new(&metrics::COMMITMENT_COVERAGE, NoLabels, cost.paid.0 as f64 / cost.price.0 as f64))
 }
 
 /// Counts nodes that are removed, or that only a budget, a canary or a fault of the plan blocks, by reason.

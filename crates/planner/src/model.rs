@@ -14,7 +14,7 @@ mod sizing;
 mod topology;
 
 pub use capacity_split::CapacitySplit;
-pub use catalogue::commitment::{Commitment, PaidShare};
+pub use catalogue::commitment::{Commitment, OnDemandCost, PaidShare};
 pub use catalogue::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, label};
 pub use launch_order::FirstChoice;
 pub use node::{BoundPod, Drifted, Leaving, Node, Pressure, Stage, Unhealthy, Usage};

@@ -75,6 +75,10 @@ metrics! {
         "kerf_commitment_covered_cost_dollars_per_hour",
         "What the nodes that use a Commitment would cost without it"
     );
+    COMMITMENT_COVERAGE: Gauge<NoLabels> = (
+        "kerf_commitments_coverage_ratio",
+        "Part of the price of all on-demand nodes for which Commitments pay, from 0 to 1; absent without Commitments or such nodes"
+    );
     SPEND_COST: Gauge<BySpendPolicy> = (
         "kerf_spendpolicy_cost_dollars_per_hour",
         "Cost of the nodes of a SpendPolicy, from its status"

@@ -4,8 +4,8 @@ use api::{label, reason};
 use daemon::metric::Metrics;
 use jiff::Timestamp;
 use planner::{
-    Budgets, CommandCause, CommandReason, DisruptedNode, Disruption, Leaving, NodeVerdict, Plan, PlannedCommand, Pool,
-    RejectedCommand, Report, Snapshot, ValidatedCommands,
+    Budgets, CommandCause, CommandReason, Commitment, DisruptedNode, Disruption, Leaving, MicroDollars, NodeVerdict,
+    PaidShare, Plan, PlannedCommand, Pool, RejectedCommand, Report, Snapshot, ValidatedCommands,
 };
 use serde_json::json;
 use snapshot::SnapshotResult;
@@ -181,7 +181,14 @@ fn gauges_report_budgets_until_the_nodepool_is_deleted() {
         leaving: Some(Leaving::Deleting),
         ..planner::Node::default()
     };
-    let snapshot = Snapshot { pools: vec![own], nodes: vec![leaving.into()], ..Snapshot::default() };
+    let on_demand = |paid: i64| planner::Node {
+        price: Some(MicroDollars(96_000)),
+        paid: vec![PaidShare { price: MicroDollars(paid), ..PaidShare::default() }],
+        ..planner::Node::default()
+    };
+    let nodes = [leaving, on_demand(96_000), on_demand(48_000)].map(Into::into).into();
+    let commitments = vec![Commitment::default()];
+    let snapshot = Snapshot { pools: vec![own], nodes, commitments, ..Snapshot::default() };
     let held = NodeVerdict::Budget { reason: CommandReason::Drifted };
     gauges.set(&metrics, &SnapshotResult { snapshot, ..SnapshotResult::default() }, &plan(held), &cluster);
     let page = metrics.render();
@@ -190,9 +197,11 @@ fn gauges_report_budgets_until_the_nodepool_is_deleted() {
         "karpenter_nodepools_nodes_consuming_budgets{nodepool=\"default\",reason=\"Empty\"} 1",
         "karpenter_voluntary_disruption_eligible_nodes{reason=\"drifted\"} 1",
         "karpenter_voluntary_disruption_eligible_nodes{reason=\"empty\"} 0",
+        "kerf_commitments_coverage_ratio{} 0.75",
     ] {
         assert!(page.contains(line), "{line} is not in\n{page}");
     }
     gauges.set(&metrics, &SnapshotResult::default(), &Plan::default(), &cluster);
+    assert!(!metrics.render().contains("kerf_commitments_coverage_ratio{"), "{}", metrics.render());
     assert!(!metrics.render().contains("nodepool=\"default\""), "{}", metrics.render());
 }

@@ -59,12 +59,8 @@ impl Commitment {
     /// Returns the amount that a node would use if the commitment paid for all of it; `None` if it pays for no such nodes.
     #[must_use]
     pub fn use_of_node(&self, node: &Node) -> Option<i64> {
-        let is_on_demand = match node.labels.get(label::CAPACITY_TYPE) {
-            Some(capacity_type) => capacity_type == CapacityType::OnDemand.as_str(),
-            None => node.claim.is_none() && node.labels.get(MANAGED_SPOT.0).is_none_or(|it| it != MANAGED_SPOT.1),
-        };
         let is_in_zone = self.zone.is_none() || self.zone.as_ref() == node.labels.get(label::ZONE);
-        self.use_of(node.instance_type.as_deref()?).filter(|_| is_on_demand && is_in_zone)
+        self.use_of(node.instance_type.as_deref()?).filter(|_| is_on_demand(node) && is_in_zone)
     }
 
     /// Pays for the unpaid part of a node's price, as far as enough is left. A node without a known price uses the commitment as well.
@@ -82,7 +78,34 @@ impl Commitment {
     }
 }
 
+/// Reports whether a node is an on-demand instance. Nodes that Kerf does not manage are, unless a label says spot.
+fn is_on_demand(node: &Node) -> bool {
+    match node.labels.get(label::CAPACITY_TYPE) {
+        Some(capacity_type) => capacity_type == CapacityType::OnDemand.as_str(),
+        None => node.claim.is_none() && node.labels.get(MANAGED_SPOT.0).is_none_or(|it| it != MANAGED_SPOT.1),
+    }
+}
+
+/// Prices of on-demand nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnDemandCost {
+    /// Sum of the known prices.
+    pub price: MicroDollars,
+    /// Part for which commitments pay.
+    pub paid: MicroDollars,
+}
+
 impl Snapshot {
+    /// Returns the prices of the on-demand nodes.
+    #[must_use]
+    pub fn on_demand_cost(&self) -> OnDemandCost {
+        let priced = self.nodes.iter().filter(|node| is_on_demand(node) && node.price.is_some());
+        priced.fold(OnDemandCost { price: MicroDollars(0), paid: MicroDollars(0) }, |cost, node| {
+            let (price, unpaid) = (node.price.unwrap_or_default().0, node.unpaid_price().unwrap_or_default().0);
+            OnDemandCost { price: MicroDollars(cost.price.0 + price), paid: MicroDollars(cost.paid.0 + price - unpaid) }
+        })
+    }
+
     /// Returns to the commitments what their nodes use of them.
     pub fn release(&mut self, paid: &[PaidShare]) {
         for share in paid {
@@ -176,6 +199,20 @@ mod tests {
         let paid = snapshot.nodes[0].paid.clone();
         snapshot.release(&paid);
         assert_eq!(snapshot.commitments.iter().map(|it| it.left).collect::<Vec<_>>(), [30_000, 100_000]);
+    }
+
+    #[test]
+    fn on_demand_cost_counts_priced_nodes_and_what_is_paid() {
+        let unpriced = Node { price: None, ..node("on-demand", "a") };
+        let unmanaged = Node { labels: BTreeMap::new(), ..node("", "") };
+        let nodes = [node("on-demand", "a"), node("spot", "a"), unpriced, unmanaged].map(Arc::new).into();
+        let mut snapshot = Snapshot { nodes, commitments: vec![commitment(180_000, None)], ..Snapshot::default() };
+        snapshot.pay_for_nodes();
+        let cost = snapshot.on_demand_cost();
+        assert_eq!((cost.price.0, cost.paid.0), (2 * 96_000, 2 * 96_000));
+        snapshot.nodes.push(Arc::new(node("on-demand", "b")));
+        assert_eq!(snapshot.on_demand_cost().price.0, 3 * 96_000);
+        assert_eq!(snapshot.on_demand_cost().paid.0, 2 * 96_000);
     }
 
     /// Nodes that Kerf does not manage cannot be removed, and leaving ones are gone soon.
