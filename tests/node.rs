@@ -5,6 +5,8 @@
 mod drain;
 #[path = "node/fixture.rs"]
 mod fixture;
+#[path = "node/repair.rs"]
+mod repair;
 #[path = "node/usage.rs"]
 mod usage;
 
@@ -32,18 +34,9 @@ async fn real_node_boots_runs_pods_recovers_and_is_drained() -> Result<()> {
     if !System::is_available() {
         return Ok(());
     }
-    let fixture = Fixture::start().await?;
-    let outcome = run_steps(&fixture).await;
-    if outcome.is_err() {
-        fixture.environment.keep_logs();
-        let journal =
-            fixture.machine.system().map(|system| system.run(&["journalctl", "--no-pager", "--lines", "150"]));
-        eprintln!("{}", journal.map(|it| String::from_utf8_lossy(&it.stdout).into_owned()).unwrap_or_default());
-    }
-    outcome.with_context(|| format!("logs are in {}", fixture.environment.folder().display()))?;
-    let Fixture { environment, client, observer, .. } = fixture;
-    drop((client, observer));
-    environment.stop().await
+    let fixture = Fixture::start("").await?;
+    fixture.outcome(run_steps(&fixture).await)?;
+    fixture.stop().await
 }
 
 async fn run_steps(fixture: &Fixture) -> Result<()> {

@@ -30,8 +30,6 @@ pub use check::Check;
 use hysteresis::{Hysteresis, Verdict};
 pub use sampler::{Sampler, watch};
 
-/// Prefix of the messages of our conditions, by which they are recognized.
-const OURS: &str = "kerf-agent: ";
 /// Age after which conditions of another agent are ignored. The EKS node monitoring agent renews its conditions every five
 /// minutes.
 const FOREIGN: Duration = Duration::from_secs(15 * 60);
@@ -309,7 +307,7 @@ fn condition_update(
         kind,
         status: if fatal.is_some() { condition::FALSE } else { condition::TRUE },
         reason: fatal.map_or_else(|| well.to_owned(), |trouble| trouble.check.reason.to_string()),
-        message: format!("{OURS}{message}"),
+        message: format!("{}{message}", condition::AGENT_MESSAGE),
     }
 }
 
@@ -325,7 +323,7 @@ pub fn other_agent(node: &Node, now: Millis) -> bool {
 /// Reports whether this agent wrote the condition.
 #[must_use]
 pub fn is_own(condition: &NodeCondition) -> bool {
-    condition.message.starts_with(OURS)
+    condition.message.starts_with(condition::AGENT_MESSAGE)
 }
 
 /// Reports whether our condition of health is so old at `now`, in wall time, that it must be sent again unchanged.

@@ -29,13 +29,15 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// Applies EC2NodeClasses, NodePools and pods; returns when EC2 has started the real machine for them.
-    pub async fn start() -> Result<Self> {
+    /// Starts the controller with these feature gates, and applies EC2NodeClasses, NodePools and pods; returns when EC2 has started
+    /// the real machine for them.
+    pub async fn start(gates: &str) -> Result<Self> {
         let parts = tokio::task::spawn_blocking(Parts::find).await??;
         let mut environment =
             Environment::start_with(Setup { real: Arc::new(parts.into()), ..Setup::default() }).await?;
         let client = environment.client.clone();
         let observer = Observer::start(&client);
+        environment.set_gates(gates);
         environment.start_controller()?;
         environment.apply("getting-started/ec2nodeclass.yaml").await?;
         environment.apply("getting-started/nodepool.yaml").await?;
@@ -50,6 +52,23 @@ impl Fixture {
         Api::<NodePool>::all(client.clone()).patch(POOL, &PatchParams::default(), &closed).await?;
         eventually("systemd on it", LIMIT, async || Ok(machine.system())).await?;
         Ok(Self { environment, client, machine, observer })
+    }
+
+    /// Returns the outcome of steps. After an error the logs are kept, and the journal of the machine is printed.
+    pub fn outcome<T>(&self, outcome: Result<T>) -> Result<T> {
+        if outcome.is_err() {
+            self.environment.keep_logs();
+            let journal =
+                self.machine.system().map(|system| system.run(&["journalctl", "--no-pager", "--lines", "150"]));
+            eprintln!("{}", journal.map(|it| String::from_utf8_lossy(&it.stdout).into_owned()).unwrap_or_default());
+        }
+        outcome.with_context(|| format!("logs are in {}", self.environment.folder().display()))
+    }
+
+    pub async fn stop(self) -> Result<()> {
+        let Self { environment, client, observer, .. } = self;
+        drop((client, observer));
+        environment.stop().await
     }
 
     pub fn system(&self) -> Result<Arc<System>> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use api::condition::{
     ACCELERATED_HARDWARE_READY, CONTAINER_RUNTIME_READY, KERNEL_READY, NETWORKING_READY, STORAGE_READY,
 };
+use api::reason;
 
 use super::Quota;
 
@@ -84,9 +85,9 @@ pub const RUNTIME_RESTARTS: Check = Check::warning(CONTAINER_RUNTIME_READY, "Con
 /// A file system that pods need is full.
 pub const DISK_FULL: Check = Check::fatal(STORAGE_READY, "DiskFull");
 /// A file system that pods need is not writable.
-pub const READ_ONLY: Check = Check::fatal(STORAGE_READY, "ReadonlyFilesystem");
+pub const READ_ONLY: Check = Check::fatal(STORAGE_READY, reason::READONLY_FILESYSTEM);
 /// The kernel has shut down a file system.
-pub const SHUT_DOWN: Check = Check::fatal(STORAGE_READY, "FilesystemShutdown");
+pub const SHUT_DOWN: Check = Check::fatal(STORAGE_READY, reason::FILESYSTEM_SHUTDOWN);
 /// A disk needs seconds per request.
 pub const DISK_SLOW: Check = Check::warning(STORAGE_READY, "IODelays");
 /// A disk needs ten seconds or more per request, or completes none, for minutes.
@@ -109,7 +110,7 @@ pub const API_UNSTABLE: Check = Check::fatal(NETWORKING_READY, "APIServerUnstabl
 /// The kernel's connection tracking table is full.
 pub const CONNTRACK: Check = Check::warning(KERNEL_READY, "ConntrackExceededKernel");
 /// The machine's root file system is not writable.
-pub const READ_ONLY_ROOT: Check = Check::fatal(KERNEL_READY, "ReadonlyFilesystem");
+pub const READ_ONLY_ROOT: Check = Check::fatal(KERNEL_READY, reason::READONLY_FILESYSTEM);
 /// The machine as a whole runs out of memory repeatedly.
 pub const OOM_LOOP: Check = Check::fatal(KERNEL_READY, "OOMLoop");
 /// A task is blocked in the kernel.
@@ -121,9 +122,9 @@ pub const SOFT_LOCKUP: Check = Check::warning(KERNEL_READY, "SoftLockup");
 /// The kernel detected a bug of its own.
 pub const KERNEL_BUG: Check = Check::warning(KERNEL_READY, "KernelBug");
 /// An NVIDIA GPU no longer responds.
-pub const NVIDIA_LOST: Check = Check::fatal(ACCELERATED_HARDWARE_READY, "NvidiaDeviceCountMismatch");
+pub const NVIDIA_LOST: Check = Check::fatal(ACCELERATED_HARDWARE_READY, reason::NVIDIA_DEVICE_COUNT_MISMATCH);
 /// A Neuron device no longer responds.
-pub const NEURON_LOST: Check = Check::fatal(ACCELERATED_HARDWARE_READY, "NeuronDeviceCountMismatch");
+pub const NEURON_LOST: Check = Check::fatal(ACCELERATED_HARDWARE_READY, reason::NEURON_DEVICE_COUNT_MISMATCH);
 /// A Neuron device reports errors that it cannot correct.
 pub const NEURON_ERRORS: [(&str, Check); 4] = [
     ("SRAM_UNCORRECTABLE", Check::fatal(ACCELERATED_HARDWARE_READY, "NeuronSRAMUncorrectableError")),

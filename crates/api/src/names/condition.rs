@@ -67,6 +67,12 @@ pub const WITHIN_BUDGET: &str = "WithinBudget";
 
 /// Node: the pod network is not available. Set by cloud controllers and network plugins.
 pub const NETWORK_UNAVAILABLE: &str = "NetworkUnavailable";
+/// Condition of kubelet: a disk is nearly full.
+pub const DISK_PRESSURE: &str = "DiskPressure";
+/// Condition of kubelet: memory is nearly used up.
+pub const MEMORY_PRESSURE: &str = "MemoryPressure";
+/// Beginning of the message of a health condition that Kerf's agent wrote.
+pub const AGENT_MESSAGE: &str = "kerf-agent: ";
 /// Node: the kernel works. This name and the four below are those of the EKS node monitoring agent.
 pub const KERNEL_READY: &str = "KernelReady";
 /// Node: disks work.

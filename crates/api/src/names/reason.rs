@@ -324,3 +324,11 @@ pub const INTERRUPTION_OVER: &str = "InterruptionOver";
 pub const ZONAL_SHIFT_ACTIVE: &str = "ZonalShiftActive";
 /// Event on NodePool: a zonal shift no longer excludes one of its zones.
 pub const ZONAL_SHIFT_CLEARED: &str = "ZonalShiftCleared";
+/// Condition of health, False: a file system cannot be written.
+pub const READONLY_FILESYSTEM: &str = "ReadonlyFilesystem";
+/// Condition of health, False: the kernel has shut down a file system.
+pub const FILESYSTEM_SHUTDOWN: &str = "FilesystemShutdown";
+/// Condition of health, False: an NVIDIA GPU no longer responds.
+pub const NVIDIA_DEVICE_COUNT_MISMATCH: &str = "NvidiaDeviceCountMismatch";
+/// Condition of health, False: a Neuron device no longer responds.
+pub const NEURON_DEVICE_COUNT_MISMATCH: &str = "NeuronDeviceCountMismatch";

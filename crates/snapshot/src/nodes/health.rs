@@ -1,8 +1,8 @@
 //! Health and utilization of nodes: the conditions and reports of a node, and the times from or until which they count.
 
-use api::condition;
 use api::objects::{Node, NodeCondition, NodeReport};
 use api::usage::Usage;
+use api::{condition, reason};
 use jiff::{SignedDuration, Timestamp};
 use planner::Unhealthy;
 
@@ -23,9 +23,28 @@ const MONITORED: [(&str, SignedDuration); 5] = [
 /// Minimum duration of a Node without `Ready` before repair.
 const UNREADY: SignedDuration = SignedDuration::from_mins(30);
 
-/// Minimum duration if kubelet and the agent report problems at the same time. A single report may be wrong, two hardly are. A
-/// reboot takes less time.
-const AGREED: SignedDuration = SignedDuration::from_secs(90);
+/// Minimum duration if kubelet and the agent report problems at the same time. A single report may be wrong, two hardly are. Before
+/// its report the agent has observed the problem for 30 to 60 s.
+const AGREED: SignedDuration = SignedDuration::from_secs(30);
+
+/// Conditions of kubelet that confirm a condition of the agent, beside `Ready`.
+const CONFIRMED_BY: [(&str, &str); 2] =
+    [(condition::DISK_PRESSURE, condition::STORAGE_READY), (condition::MEMORY_PRESSURE, condition::KERNEL_READY)];
+
+/// Minimum duration if EC2's status check confirms a condition. A reboot takes less time.
+const AGREED_WITH_EC2: SignedDuration = SignedDuration::from_secs(90);
+
+/// Minimum duration of a problem that does not end by itself, from Kerf's agent, which looks again every 15 s and takes back its report
+/// if the problem is gone.
+const LASTING: SignedDuration = SignedDuration::from_secs(60);
+
+/// Reasons of problems that do not end by themselves.
+const LASTING_REASONS: [&str; 4] = [
+    reason::READONLY_FILESYSTEM,
+    reason::FILESYSTEM_SHUTDOWN,
+    reason::NVIDIA_DEVICE_COUNT_MISMATCH,
+    reason::NEURON_DEVICE_COUNT_MISMATCH,
+];
 
 /// Returns the condition that makes the node unhealthy, with the earliest time of its replacement.
 ///
@@ -39,12 +58,27 @@ pub fn unhealthy(node: &Node, impaired: Option<Timestamp>) -> Option<Unhealthy> 
     let found =
         MONITORED.iter().filter_map(|(name, lasts)| Some((*name, since(node, name, condition::FALSE)?, *lasts)));
     let alone = unready.map(|since| (condition::READY, since, UNREADY)).into_iter().chain(found.clone());
-    let agreed = found.filter_map(|(name, since, _)| Some((name, since.max(unready?), AGREED)));
-    let confirmed = alone.clone().filter_map(|(name, since, _)| Some((name, since.max(impaired?), AGREED)));
-    let all = agreed.chain(confirmed).chain(alone);
+    let agreed = found.clone().filter_map(|(name, since, _)| Some((name, since.max(unready?), AGREED)));
+    let pressed = found.clone().filter_map(|(name, since, _)| Some((name, since.max(pressure(node, name)?), AGREED)));
+    let lasting = found.filter(|(name, ..)| is_lasting(node, name)).map(|(name, since, _)| (name, since, LASTING));
+    let impaired = alone.clone().filter_map(|(name, since, _)| Some((name, since.max(impaired?), AGREED_WITH_EC2)));
+    let all = agreed.chain(pressed).chain(lasting).chain(impaired).chain(alone);
     let all = all.filter_map(|(name, since, lasts)| Some((since.checked_add(lasts).ok()?, name)));
     let (due, condition) = all.min_by_key(|(due, _)| *due)?;
     Some(Unhealthy { due: millis(due), condition: condition.to_owned() })
+}
+
+/// Returns the time since which kubelet reports a pressure that confirms this condition of the agent.
+fn pressure(node: &Node, confirmed: &str) -> Option<Timestamp> {
+    let (pressure, _) = CONFIRMED_BY.iter().find(|(_, name)| *name == confirmed)?;
+    since(node, pressure, condition::TRUE)
+}
+
+/// Reports whether Kerf's agent gives a reason for this condition that does not end by itself.
+fn is_lasting(node: &Node, name: &str) -> bool {
+    node.condition(name).is_some_and(|found| {
+        found.message.starts_with(condition::AGENT_MESSAGE) && LASTING_REASONS.contains(&found.reason.as_str())
+    })
 }
 
 fn since(node: &Node, type_: &str, status: &str) -> Option<Timestamp> {
@@ -109,11 +143,28 @@ mod tests {
             // The shorter duration counts from the second report on, because two sources agree.
             (
                 vec![condition("Ready", "Unknown", "12:05"), condition("KernelReady", "False", "12:00")],
-                Some(("KernelReady", "12:06:30")),
+                Some(("KernelReady", "12:05:30")),
+            ),
+            // kubelet's pressure confirms only what it concerns.
+            (
+                vec![condition("DiskPressure", "True", "12:05"), condition("StorageReady", "False", "12:00")],
+                Some(("StorageReady", "12:05:30")),
+            ),
+            (
+                vec![condition("MemoryPressure", "True", "12:00"), condition("KernelReady", "False", "12:05")],
+                Some(("KernelReady", "12:05:30")),
+            ),
+            (
+                vec![condition("MemoryPressure", "True", "12:00"), condition("StorageReady", "False", "12:05")],
+                Some(("StorageReady", "12:35:00")),
+            ),
+            (
+                vec![condition("DiskPressure", "False", "12:00"), condition("StorageReady", "False", "12:05")],
+                Some(("StorageReady", "12:35:00")),
             ),
             (
                 vec![condition("Ready", "False", "12:00"), condition("StorageReady", "False", "12:29")],
-                Some(("Ready", "12:30:00")),
+                Some(("StorageReady", "12:29:30")),
             ),
             (
                 vec![condition("Ready", "False", "12:00"), condition("StorageReady", "True", "12:01")],
@@ -127,6 +178,25 @@ mod tests {
                 condition: condition.to_owned(),
             });
             assert_eq!(unhealthy(&node, None), expected, "{:?}", node.status.conditions);
+        }
+    }
+
+    /// Rows: reason and message of a condition that is False since 12:00, and the time of replacement.
+    #[test]
+    fn unhealthy_is_due_soon_for_a_problem_that_does_not_end_by_itself() {
+        let rows = [
+            ("ReadonlyFilesystem", "kerf-agent: / is read-only", "12:01:00"),
+            ("FilesystemShutdown", "kerf-agent: XFS", "12:01:00"),
+            ("DiskFull", "kerf-agent: /var is full", "12:30:00"),
+            ("ReadonlyFilesystem", "/ is read-only", "12:30:00"),
+        ];
+        for (reason, message, due) in rows {
+            let since = "2026-01-01T12:00:00Z";
+            let found = json!({"type": "StorageReady", "status": "False", "reason": reason, "message": message, "lastTransitionTime": since});
+            let node: Node = serde_json::from_value(json!({"status": {"conditions": [found]}})).unwrap();
+            let due = millis(format!("2026-01-01T{due}Z").parse::<Timestamp>().unwrap());
+            let expected = Unhealthy { due, condition: "StorageReady".to_owned() };
+            assert_eq!(unhealthy(&node, None), Some(expected), "{reason}: {message}");
         }
     }
 

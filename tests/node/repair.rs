@@ -1,0 +1,83 @@
+//! Repair of a real node: parts of it are broken for good, the agent and kubelet report it, and the controller replaces the node.
+
+use anyhow::{Context, Result, ensure};
+use api::status::Conditioned as _;
+use api::{NodeClaim, condition, status};
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use kube::api::{Api, ListParams};
+use systemd_container::System;
+use testbed::eventually;
+use testbed::machines::real::install_cni;
+
+use super::fixture::{Fixture, LIMIT};
+
+/// Failure that no node recovers from by itself, with the commands that cause it, and the condition that the agent sets.
+const FAILURES: [(&str, &[&[&str]], &str); 2] = [
+    ("kubelet is dead", &[&["systemctl", "stop", "kubelet.service"]], condition::CONTAINER_RUNTIME_READY),
+    (
+        "kubelet's files are read-only",
+        &[
+            &["mount", "--bind", "/var/lib/kubelet", "/var/lib/kubelet"],
+            &["mount", "-o", "remount,ro,bind", "/var/lib/kubelet"],
+        ],
+        condition::STORAGE_READY,
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it takes minutes and two more programs: `make node` runs it"]
+async fn real_node_that_fails_is_replaced() -> Result<()> {
+    if !System::is_available() {
+        return Ok(());
+    }
+    for (failure, commands, kind) in FAILURES {
+        let fixture = Fixture::start("NodeRepair=true").await?;
+        let outcome = fixture.outcome(is_replaced(&fixture, commands, kind).await);
+        let took = outcome.with_context(|| failure.to_owned())?;
+        println!("    {failure}: {took}");
+        fixture.stop().await?;
+    }
+    Ok(())
+}
+
+/// Breaks the node once its pods run. Returns how long condition, removal and replacement took.
+async fn is_replaced(fixture: &Fixture, commands: &[&[&str]], kind: &str) -> Result<String> {
+    install_cni(&*fixture.system()?);
+    fixture.condition(condition::AGENT_READY, condition::TRUE).await?;
+    fixture.running("web", 3).await?;
+    let machines = fixture.environment.ec2.machines().len();
+    let broken = Timestamp::now();
+    for command in commands {
+        let ran = fixture.system()?.run(command);
+        ensure!(ran.status.success(), "{command:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    }
+    let after = || Timestamp::now().duration_since(broken).as_secs_f64();
+    let reported = fixture.condition(kind, condition::FALSE).await?;
+    let (reason, reported) = (reported.reason.unwrap_or_default(), after());
+    let claims: Api<NodeClaim> = Api::all(fixture.client.clone());
+    eventually("the NodeClaim to be deleted", LIMIT, async || {
+        let all = claims.list(&ListParams::default()).await?.items;
+        let own = all.into_iter().find(|claim| is_of(claim, fixture.machine.node_name()));
+        let Some(own) = own else { return Ok(Some(())) };
+        let why = status::find(own.conditions(), condition::DISRUPTION_REASON).map(|found| found.reason.clone());
+        ensure!(own.metadata.deletion_timestamp.is_some(), "{} is kept, its disruption is {why:?}", own.name_any());
+        Ok(Some(()))
+    })
+    .await?;
+    let removed = after();
+    eventually(
+        "a replacement",
+        LIMIT,
+        async || Ok((fixture.environment.ec2.machines().len() > machines).then_some(())),
+    )
+    .await?;
+    Ok(format!(
+        "{reason} after {reported:.0} s, removal after {removed:.0} s, replacement launched after {:.0} s",
+        after()
+    ))
+}
+
+fn is_of(claim: &NodeClaim, node: &str) -> bool {
+    claim.status.as_ref().is_some_and(|status| status.node_name == node)
+}
