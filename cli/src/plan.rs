@@ -90,8 +90,8 @@ pub struct Gates {
     pub static_pools: Gate,
     /// CapacityBuffers.
     pub buffers: Gate,
-    /// `true` if unhealthy nodes are replaced; off unless explicitly enabled, as in the controller.
-    pub node_repair: bool,
+    /// Nodes that are replaced while they are unhealthy.
+    pub node_repair: snapshot::NodeRepair,
     /// `true` if spot nodes may replace spot nodes; off unless explicitly enabled, as in the controller.
     pub spot_to_spot: bool,
 }

@@ -444,8 +444,8 @@ mod tests {
         let defaults = planning(&[]);
         assert_eq!((defaults.preferences, defaults.min_values), (PreferencePolicy::Respect, MinValuesPolicy::Strict));
         assert_eq!(defaults.preference_premium, PreferencePremium::default());
-        let closed = !defaults.static_pools && !defaults.node_repair && !defaults.spot_to_spot;
-        assert!(closed, "these gates are closed by default");
+        assert!(!defaults.static_pools && !defaults.spot_to_spot, "these gates are closed by default");
+        assert_eq!(defaults.node_repair, snapshot::NodeRepair::WithAgent);
         let flags = [
             "--preference-policy=Ignore",
             "--preference-premium=unlimited",
@@ -460,7 +460,8 @@ mod tests {
         );
         assert_eq!(settings.preference_premium, PreferencePremium::Unlimited);
         assert_eq!((defaults.cost_limit, settings.cost_limit), (None, Some(MicroDollars(12_500_000))));
-        assert!(settings.static_pools && settings.node_repair && settings.spot_to_spot);
+        assert!(settings.static_pools && settings.spot_to_spot);
+        assert_eq!(settings.node_repair, snapshot::NodeRepair::All);
     }
 
     #[test]

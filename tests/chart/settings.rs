@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use api::objects::Node;
 use clap::{CommandFactory, Parser};
 use controller::metrics::detail::MetricsDetail;
 use controller::settings::{Args, Settings};
@@ -55,7 +56,8 @@ fn chart_values_set_the_same_settings_as_in_karpenter() -> Result<()> {
     ensure!(found.isolated_vpc && found.eks_control_plane && found.disable_dry_run, "{found:?}");
     ensure!(found.class_refresh == Duration::from_secs(300), "{found:?}");
     ensure!(!found.exports_cluster_state, "{found:?}");
-    ensure!(found.gates.node_repair && found.gates.spot_to_spot && found.gates.node_overlay, "{found:?}");
+    ensure!(found.gates.node_repair.covers(&Node::default()), "{found:?}");
+    ensure!(found.gates.spot_to_spot && found.gates.node_overlay, "{found:?}");
     ensure!(found.gates.reserved_capacity && !found.gates.static_capacity && !found.gates.capacity_buffer, "{found:?}");
     ensure!(found.log_level == log::LevelFilter::Debug && found.unmet.is_empty(), "{found:?}");
     Ok(())

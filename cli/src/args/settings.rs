@@ -5,6 +5,7 @@ use clap::Args;
 use daemon::flag::boolean;
 use jiff::Timestamp;
 use planner::{MicroDollars, MinValuesPolicy, PreferencePolicy, PreferencePremium};
+use snapshot::NodeRepair;
 
 use crate::catalogue::CatalogueOptions;
 use crate::plan::{Conditions, Gate, Gates};
@@ -167,7 +168,7 @@ impl Settings {
             overlays: written.gate("NodeOverlay"),
             static_pools: written.gate("StaticCapacity"),
             buffers: written.gate("CapacityBuffer"),
-            node_repair: written.value("NodeRepair") == Some(true),
+            node_repair: NodeRepair::from_gate(written.value("NodeRepair")),
             spot_to_spot: written.value("SpotToSpotConsolidation") == Some(true),
         }
     }
@@ -267,7 +268,8 @@ mod tests {
         let conditions = own.or(controller).conditions(Timestamp::UNIX_EPOCH);
         assert_eq!(conditions.preferences, PreferencePolicy::Respect);
         assert_eq!(conditions.min_values, MinValuesPolicy::default());
-        assert!(conditions.gates.node_repair && conditions.catalogue.reserved);
+        assert_eq!(conditions.gates.node_repair, NodeRepair::All);
+        assert!(conditions.catalogue.reserved);
         assert_eq!(conditions.catalogue.settings.reserved_enis, 1);
         let wrong = Settings::of_controller(|name| (name == "MIN_VALUES_POLICY").then_some("Loose"));
         assert_eq!(wrong.err().as_deref(), Some("MIN_VALUES_POLICY: write Strict or BestEffort"));

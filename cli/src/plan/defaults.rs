@@ -122,7 +122,8 @@ pub(super) fn unrepaired(objects: &Objects, built: &SnapshotResult, conditions: 
         nodes.filter(|node| node.claim.is_some() && node.leaving.is_none()).map(|node| node.name.as_str()).collect();
     let due = |node: &&Arc<Node>| {
         let unhealthy = snapshot::unhealthy(node, None).filter(|_| managed.contains(node.name()));
-        unhealthy.is_some_and(|unhealthy| unhealthy.due.0 <= conditions.now.as_millisecond())
+        let is_due = unhealthy.is_some_and(|unhealthy| unhealthy.due.0 <= conditions.now.as_millisecond());
+        is_due && !conditions.gates.node_repair.covers(node)
     };
     let mut unhealthy: Vec<&str> = objects.nodes.iter().filter(due).map(|node| node.name()).collect();
     unhealthy.sort_unstable();
@@ -131,8 +132,9 @@ pub(super) fn unrepaired(objects: &Objects, built: &SnapshotResult, conditions: 
         0 => format!("{first} is"),
         count => format!("{first} and {} are", counted(count, "other")),
     };
-    let reason = "unhealthy and not repaired: repair requires feature gate NodeRepair=true, which is off by default";
-    (!conditions.gates.node_repair).then(|| format!("Node {who} {reason}"))
+    let reason =
+        "unhealthy and not repaired: repair requires feature gate NodeRepair=true, except for nodes with Kerf's agent";
+    Some(format!("Node {who} {reason}"))
 }
 
 /// Binds claims that name an existing volume, as the volume controller does immediately. A claim with the status `Bound` is

@@ -1,16 +1,10 @@
 //! Karpenter's feature gates: the known ones, and their values.
 
 use daemon::flag::boolean;
+use snapshot::NodeRepair;
 
-/// Karpenter's feature gates with their defaults.
-const KNOWN: [(&str, bool); 6] = [
-    (NODE_REPAIR, false),
-    (RESERVED_CAPACITY, true),
-    (SPOT_TO_SPOT, false),
-    (NODE_OVERLAY, false),
-    (STATIC_CAPACITY, false),
-    (CAPACITY_BUFFER, false),
-];
+/// Karpenter's feature gates.
+const KNOWN: [&str; 6] = [NODE_REPAIR, RESERVED_CAPACITY, SPOT_TO_SPOT, NODE_OVERLAY, STATIC_CAPACITY, CAPACITY_BUFFER];
 /// Gate of earlier versions of Karpenter, which is always open now.
 const DRIFT: &str = "Drift";
 const NODE_REPAIR: &str = "NodeRepair";
@@ -24,8 +18,8 @@ const CAPACITY_BUFFER: &str = "CapacityBuffer";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each feature gate has its own value")]
 pub struct Gates {
-    /// Replacement of unhealthy nodes.
-    pub node_repair: bool,
+    /// Nodes that are replaced while they are unhealthy.
+    pub node_repair: NodeRepair,
     /// Offerings of capacity reservations.
     pub reserved_capacity: bool,
     /// Replacement of spot nodes by cheaper spot nodes.
@@ -54,9 +48,8 @@ pub(super) fn read(text: &str) -> Result<Written, String> {
     for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
         let parsed = pair.split_once('=').and_then(|(name, value)| Some((name, boolean(value).ok()?)));
         let (name, value) = parsed.ok_or_else(|| format!("{pair:?} is not NAME=true or NAME=false"))?;
-        if name != DRIFT && !KNOWN.iter().any(|(known, _)| *known == name) {
-            let known: Vec<&str> = KNOWN.iter().map(|(known, _)| *known).collect();
-            return Err(format!("unknown feature gate {name:?}; known are {}", known.join(", ")));
+        if name != DRIFT && !KNOWN.contains(&name) {
+            return Err(format!("unknown feature gate {name:?}; known are {}", KNOWN.join(", ")));
         }
         all.push((name.to_owned(), value));
     }
@@ -67,8 +60,8 @@ impl Written {
     /// Returns the values of the gates. Gates that are not mentioned keep their defaults.
     pub(super) fn gates(&self) -> Gates {
         Gates {
-            node_repair: self.is_open(NODE_REPAIR),
-            reserved_capacity: self.is_open(RESERVED_CAPACITY),
+            node_repair: NodeRepair::from_gate(self.value(NODE_REPAIR)),
+            reserved_capacity: self.value(RESERVED_CAPACITY).unwrap_or(true),
             spot_to_spot: self.is_open(SPOT_TO_SPOT),
             node_overlay: self.is_open(NODE_OVERLAY),
             static_capacity: self.is_open(STATIC_CAPACITY),
@@ -90,16 +83,16 @@ impl Written {
     }
 
     fn is_open(&self, name: &str) -> bool {
-        self.value(name).unwrap_or_else(|| KNOWN.iter().any(|(known, default)| *known == name && *default))
+        self.value(name) == Some(true)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Gates, read};
+    use super::{Gates, NodeRepair, read};
 
     const DEFAULTS: Gates = Gates {
-        node_repair: false,
+        node_repair: NodeRepair::WithAgent,
         reserved_capacity: true,
         spot_to_spot: false,
         node_overlay: false,
@@ -113,8 +106,9 @@ mod tests {
             ("", DEFAULTS),
             (
                 "NodeRepair=true,SpotToSpotConsolidation=true",
-                Gates { node_repair: true, spot_to_spot: true, ..DEFAULTS },
+                Gates { node_repair: NodeRepair::All, spot_to_spot: true, ..DEFAULTS },
             ),
+            ("NodeRepair=false", Gates { node_repair: NodeRepair::Off, ..DEFAULTS }),
             ("NodeOverlay=true, StaticCapacity=true", Gates { node_overlay: true, static_capacity: true, ..DEFAULTS }),
             (
                 "CapacityBuffer=true,ReservedCapacity=false",

@@ -10,7 +10,7 @@ use api::objects::{
     CSINode, DaemonSet, Deployment, LimitRange, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim,
     Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, RuntimeClass, StatefulSet, StorageClass,
 };
-use api::{CapacityBuffer, Commitment, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy};
+use api::{CapacityBuffer, Commitment, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy, annotation};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::{Catalogue, MicroDollars, MinValuesPolicy, Policy, PreferencePolicy, PreferencePremium};
@@ -112,8 +112,8 @@ pub struct Settings {
     pub least_spot_types: usize,
     /// True if cheaper spot may replace spot (feature gate `SpotToSpotConsolidation`).
     pub spot_to_spot: bool,
-    /// True if unhealthy nodes are replaced (feature gate `NodeRepair`).
-    pub node_repair: bool,
+    /// Nodes that are replaced while they are unhealthy.
+    pub node_repair: NodeRepair,
     /// True if requests of pods can be resized in place. Without resize, NodePools that lower requests only observe.
     pub resize: bool,
     /// True if a copy of a pod can start before its eviction. Otherwise pods are evicted as without `kerf.sh/surge`.
@@ -122,6 +122,40 @@ pub struct Settings {
     pub cost_limit: Option<MicroDollars>,
     /// True if NodePools with `replicas` get their nodes (feature gate `StaticCapacity`); otherwise they are omitted.
     pub static_pools: bool,
+}
+
+/// Nodes that are replaced while they are unhealthy (feature gate `NodeRepair`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeRepair {
+    /// None: the gate is closed.
+    Off,
+    /// Those with Kerf's agent: the gate is not set.
+    #[default]
+    WithAgent,
+    /// All: the gate is open.
+    All,
+}
+
+impl NodeRepair {
+    /// Returns the nodes for a value of the gate, if it is set.
+    #[must_use]
+    pub fn from_gate(value: Option<bool>) -> Self {
+        match value {
+            None => Self::WithAgent,
+            Some(true) => Self::All,
+            Some(false) => Self::Off,
+        }
+    }
+
+    /// Reports whether a node is replaced while it is unhealthy.
+    #[must_use]
+    pub fn covers(self, node: &Node) -> bool {
+        match self {
+            Self::Off => false,
+            Self::WithAgent => node.annotation(annotation::AGENT_HEARTBEAT).is_some(),
+            Self::All => true,
+        }
+    }
 }
 
 impl Default for Settings {
@@ -135,7 +169,7 @@ impl Default for Settings {
             min_values: policy.min_values,
             least_spot_types: policy.least_spot_types,
             spot_to_spot: policy.spot_to_spot,
-            node_repair: false,
+            node_repair: NodeRepair::default(),
             resize: true,
             surge: true,
             cost_limit: None,

@@ -27,7 +27,7 @@ pub use buffers::buffer::{BufferError, BufferSize, BufferState, Provisioning, pr
 pub use buffers::requests::{RequestCapacity, RequestError, RequestSize, RequestState, request_capacity};
 pub use buffers::templates::TemplateError;
 pub use cache::SnapshotCache;
-pub use input::{Delays, FailedReplacements, Input, Objects, Settings};
+pub use input::{Delays, FailedReplacements, Input, NodeRepair, Objects, Settings};
 pub use nodes::{instance_capacity, node_usage, sizing, unhealthy};
 pub use overlays::{Overlaid, OverlayError, OverlayVerdict};
 pub use pods::admission::{Admission, AdmissionError, Bound, BoundViolation, MissingClass, Violated};

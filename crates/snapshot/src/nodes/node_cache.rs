@@ -12,7 +12,7 @@ use super::translate::{self, TranslationContext};
 use super::{DisruptionState, NodeSource, health, utilization};
 use crate::pods::records::Group;
 use crate::problem::{UsageError, merge_equal};
-use crate::{NeverEvicted, Problem};
+use crate::{NeverEvicted, NodeRepair, Problem};
 
 /// Objects that belong to a Node by name.
 struct NodeObjects<'a> {
@@ -72,7 +72,7 @@ struct Source {
     report: Option<Arc<NodeReport>>,
     pods: u64,
     impaired: Option<Timestamp>,
-    node_repair: bool,
+    node_repair: NodeRepair,
     packs: bool,
     surges: Option<PoolSurge>,
 }

@@ -117,7 +117,7 @@ pub(super) fn node(
         drifted: drifted(machine),
         unhealthy: machine
             .node
-            .filter(|_| context.input.settings.node_repair && !machine.is_rebooting())
+            .filter(|node| context.input.settings.node_repair.covers(node) && !machine.is_rebooting())
             .and_then(|node| unhealthy(node, context.impaired_since(machine))),
         usage: None,
     }

@@ -7,7 +7,7 @@ use planner::{
     Unhealthy, Usage, Utilization,
 };
 use serde_json::{Value, json};
-use snapshot::{Problem, Settings, SnapshotResult};
+use snapshot::{NodeRepair, Problem, Settings, SnapshotResult};
 
 use crate::objects::{Cluster, condition, guard, machine, merged, owned_by, pool, running, usage};
 
@@ -241,16 +241,28 @@ fn drifted_follows_the_condition_of_the_claim() {
 }
 
 #[test]
-fn unhealthy_is_set_only_when_node_repair_is_enabled() {
+fn unhealthy_is_set_for_the_nodes_of_the_gate() {
     let silent = json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-01-01T11:00:00Z"}]);
-    let unhealthy = |node_repair| {
-        let nodes = vec![machine("n1", json!({"status": {"conditions": silent}}))];
+    let unhealthy = |gate, annotations: Value| {
+        let node = json!({"metadata": {"annotations": annotations}, "status": {"conditions": silent}});
+        let nodes = vec![machine("n1", node)];
+        let node_repair = NodeRepair::from_gate(gate);
         let settings = Settings { node_repair, ..Settings::default() };
         Cluster { settings, ..with(nodes, vec![]) }.build().snapshot.nodes[0].unhealthy.clone()
     };
     let expected = Unhealthy { due: millis("2026-01-01T11:30:00Z"), condition: "Ready".to_owned() };
-    assert_eq!((unhealthy(true), unhealthy(false)), (Some(expected), None));
-    assert!(!Settings::default().node_repair);
+    let agent = json!({"kerf.sh/agent-heartbeat": "2026-01-01T10:59:00Z"});
+    let rows = [
+        (Some(true), json!({}), true),
+        (None, agent.clone(), true),
+        (None, json!({}), false),
+        (Some(false), agent, false),
+    ];
+    for (gate, annotations, is_repaired) in rows {
+        let found = unhealthy(gate, annotations.clone());
+        assert_eq!(found, is_repaired.then(|| expected.clone()), "{gate:?} with {annotations}");
+    }
+    assert_eq!(Settings::default().node_repair, NodeRepair::from_gate(None));
 }
 
 #[test]

@@ -21,6 +21,7 @@ use simulator::controller_run::ControllerRun;
 use simulator::hostile_node::{HostileNode, taint_unready_nodes};
 use simulator::middleware::{PassThrough, client};
 use simulator::surroundings::Workload;
+use snapshot::NodeRepair;
 
 use super::invariants::{HostileNodes, check};
 use super::metrics::Scraper;
@@ -109,7 +110,8 @@ impl Run {
     fn begin(setting: Setting, is_hostile: bool) -> Self {
         let ec2 =
             FakeCloud::builder("us-west-2").only_types(&["m5.large", "m5.xlarge"]).clock(OfTokio).build().unwrap();
-        let gates = Gates { node_repair: setting.repairs, ..Gates::default() };
+        let node_repair = NodeRepair::from_gate(Some(setting.repairs));
+        let gates = Gates { node_repair, ..Gates::default() };
         let cluster = ModelCluster::on(ec2, setting.pools(), gates, Duration::from_millis(500));
         let hostile = HostileNodes::default();
         cluster.surroundings.change_new_nodes(Box::new(choose(setting, is_hostile, hostile.clone())));

@@ -9,6 +9,7 @@ use serde_json::json;
 use simulator::clock::of_tokio;
 use simulator::cluster::{ModelCluster, pool};
 use simulator::surroundings::Workload;
+use snapshot::NodeRepair;
 
 const NODES: usize = 10;
 
@@ -22,7 +23,7 @@ async fn fleet(gates: Gates) -> (ModelCluster, simulator::controller_run::Contro
 }
 
 fn repairing() -> Gates {
-    Gates { node_repair: true, ..Gates::default() }
+    Gates { node_repair: NodeRepair::All, ..Gates::default() }
 }
 
 /// Returns a node with its NodeClaim and its instance.
