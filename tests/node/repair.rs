@@ -12,17 +12,14 @@ use testbed::machines::real::install_cni;
 
 use super::fixture::{Fixture, LIMIT};
 
-/// Failure that no node recovers from by itself, with the commands that cause it, and the condition that the agent sets.
-const FAILURES: [(&str, &[&[&str]], &str); 2] = [
-    ("kubelet is dead", &[&["systemctl", "stop", "kubelet.service"]], condition::CONTAINER_RUNTIME_READY),
-    (
-        "kubelet's files are read-only",
-        &[
-            &["mount", "--bind", "/var/lib/kubelet", "/var/lib/kubelet"],
-            &["mount", "-o", "remount,ro,bind", "/var/lib/kubelet"],
-        ],
-        condition::STORAGE_READY,
-    ),
+/// Moves kubelet's files to a file system of their own, and makes it read-only as the kernel does after an error of its disk.
+const READ_ONLY: &str = "mkdir /run/disk && mount -t tmpfs disk /run/disk && cp -a /var/lib/kubelet/. /run/disk \
+     && mount --bind /run/disk /var/lib/kubelet && mount -o remount,ro /run/disk";
+
+/// Failures that no node recovers from by itself, each with the command that causes it, and the condition that the agent sets.
+const FAILURES: [(&str, &[&str], &str); 2] = [
+    ("kubelet is dead", &["systemctl", "stop", "kubelet.service"], condition::CONTAINER_RUNTIME_READY),
+    ("kubelet's disk is read-only", &["sh", "-c", READ_ONLY], condition::STORAGE_READY),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -31,9 +28,9 @@ async fn real_node_that_fails_is_replaced() -> Result<()> {
     if !System::is_available() {
         return Ok(());
     }
-    for (failure, commands, kind) in FAILURES {
-        let fixture = Fixture::start("NodeRepair=true").await?;
-        let outcome = fixture.outcome(is_replaced(&fixture, commands, kind).await);
+    for (failure, command, kind) in FAILURES {
+        let fixture = Fixture::start("").await?;
+        let outcome = fixture.outcome(is_replaced(&fixture, command, kind).await);
         let took = outcome.with_context(|| failure.to_owned())?;
         println!("    {failure}: {took}");
         fixture.stop().await?;
@@ -42,16 +39,14 @@ async fn real_node_that_fails_is_replaced() -> Result<()> {
 }
 
 /// Breaks the node once its pods run. Returns how long condition, removal and replacement took.
-async fn is_replaced(fixture: &Fixture, commands: &[&[&str]], kind: &str) -> Result<String> {
+async fn is_replaced(fixture: &Fixture, command: &[&str], kind: &str) -> Result<String> {
     install_cni(&*fixture.system()?);
     fixture.condition(condition::AGENT_READY, condition::TRUE).await?;
     fixture.running("web", 3).await?;
     let machines = fixture.environment.ec2.machines().len();
     let broken = Timestamp::now();
-    for command in commands {
-        let ran = fixture.system()?.run(command);
-        ensure!(ran.status.success(), "{command:?}: {}", String::from_utf8_lossy(&ran.stderr));
-    }
+    let ran = fixture.system()?.run(command);
+    ensure!(ran.status.success(), "{command:?}: {}", String::from_utf8_lossy(&ran.stderr));
     let after = || Timestamp::now().duration_since(broken).as_secs_f64();
     let reported = fixture.condition(kind, condition::FALSE).await?;
     let (reason, reported) = (reported.reason.unwrap_or_default(), after());
