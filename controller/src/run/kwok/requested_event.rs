@@ -74,16 +74,17 @@ pub(super) fn without_request(node: &Node) -> Value {
 #[cfg(test)]
 mod tests {
     use api::objects::Node;
+    use cloud::Instance;
     use serde_json::json;
 
     use super::{RequestedEvent, without_request};
 
     fn node(event: &str, spot: bool, is_simulated: bool) -> Node {
-        let instance = json!({"id": "i-1", "spot": spot}).to_string();
-        let annotations = json!({
-            "kerf.sh/emulated-event": event,
-            "kerf.sh/emulated-instance": is_simulated.then_some(instance),
-        });
+        let instance = json!(Instance { id: "i-1".to_owned(), spot, ..Instance::default() }).to_string();
+        let mut annotations = json!({"kerf.sh/emulated-event": event});
+        if is_simulated {
+            annotations["kerf.sh/emulated-instance"] = json!(instance);
+        }
         let node = json!({"metadata": {"name": "n", "resourceVersion": "7", "annotations": annotations}});
         serde_json::from_value(node).unwrap()
     }
