@@ -97,7 +97,8 @@ impl ControllerRun {
         there.iter().for_each(|event| apply(&cluster, event, false));
         cluster.change(complete);
         assert!(cluster.read(Index::is_synced));
-        let offerings = Arc::new(Offerings::new(Arc::clone(&cloud), settings(), gates));
+        let settings = cloud::Settings { reserved_capacity: gates.reserved_capacity, ..settings() };
+        let offerings = Arc::new(Offerings::new(Arc::clone(&cloud), settings, gates));
         let metrics = Arc::new(Metrics::new(&metrics::table()));
         let clients = Clients { general: client.clone(), eviction: client.clone() };
         let writer = Writer::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), leading.clone());

@@ -28,6 +28,8 @@ mod objections;
 mod reboots;
 #[path = "moves/repair.rs"]
 mod repair;
+#[path = "moves/reservations.rs"]
+mod reservations;
 #[path = "moves/scenarios.rs"]
 mod scenarios;
 #[path = "moves/stale_view.rs"]
