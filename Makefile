@@ -159,7 +159,7 @@ agent: prepare-agent ## Builds the agent as one static program; ARCH=arm64 for t
 
 node: prepare-node controlplane nodeparts ## Boots a real node: systemd, containerd, runc and kubelet with Kerf's units.
 	@$(RUN) workspace "building the workspace" "first time: 5 to 9 minutes" cargo build --workspace --locked
-	@$(RUN) node "a real node from CreateFleet to power off" "2 minutes, after the build" \
+	@$(RUN) node "a real node from CreateFleet to power off" "7 minutes, after the build" \
 		cargo test --workspace --locked --test all -- --ignored --nocapture node::
 
 nodeparts: prepare-nodeparts ## Builds the real containerd and kubelet once into the cache.

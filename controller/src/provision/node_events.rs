@@ -215,9 +215,12 @@ impl NodeGauges {
                 );
             }
         }
+        let canaries = planner::allowed_by_canaries(&built.snapshot);
         for pool in &built.snapshot.pools {
             let budgets = pool.disruption.budgets;
-            let allowed = [budgets.empty, budgets.underutilized, budgets.drifted];
+            let drifted =
+                canaries.get(pool.name.as_str()).map_or(budgets.drifted, |canary| budgets.drifted.min(*canary));
+            let allowed = [budgets.empty, budgets.underutilized, drifted];
             let consuming = consuming.get(pool.name.as_str()).copied().unwrap_or_default();
             for (reason, allowed) in BUDGETED.into_iter().zip(allowed) {
                 metrics.set(

@@ -44,6 +44,7 @@ use disruption_plan::{DisruptionPlan, PlannedCommands, disrupted_node};
 use eligibility::EligibilityRules;
 use lower_requests::{Lookahead, LowerRequests};
 use remaining_budgets::RemainingBudgets;
+pub use remaining_budgets::allowed_by_canaries;
 use savings::{SavingsRules, cost_of};
 use simulation::{Position, SimulatedCluster};
 

@@ -19,7 +19,7 @@ mod utilization_limit;
 mod validation;
 
 pub use check::{Finding, ValidatedPlan, carried_out, check, checked, resized};
-pub use disrupt::balances;
+pub use disrupt::{allowed_by_canaries, balances};
 pub use model::*;
 pub use new_fleet::{FleetCost, new_fleet, without_nodes};
 pub use packing::fitting;

@@ -4,8 +4,9 @@ use api::{label, reason};
 use daemon::metric::Metrics;
 use jiff::Timestamp;
 use planner::{
-    Budgets, CommandCause, CommandReason, Commitment, DisruptedNode, Disruption, Leaving, MicroDollars, NodeVerdict,
-    PaidShare, Plan, PlannedCommand, Pool, RejectedCommand, Report, Snapshot, ValidatedCommands,
+    Budgets, CommandCause, CommandReason, Commitment, DisruptedNode, Disruption, DriftCanary, Drifted, Leaving,
+    MicroDollars, NodeVerdict, PaidShare, Plan, PlannedCommand, Pool, RejectedCommand, Report, Snapshot,
+    ValidatedCommands,
 };
 use serde_json::json;
 use snapshot::SnapshotResult;
@@ -172,13 +173,18 @@ fn gauges_report_budgets_until_the_nodepool_is_deleted() {
     let budgets = Budgets { empty: 1, underutilized: 2, drifted: 3, expired: 4 };
     let own = Pool {
         name: "default".to_owned(),
-        disruption: Disruption { budgets, ..Disruption::default() },
+        disruption: Disruption {
+            budgets,
+            canary: Some(DriftCanary { nodes: 2, time: 60_000 }),
+            ..Disruption::default()
+        },
         ..Pool::default()
     };
     let leaving = planner::Node {
         claim: Some("default-1".to_owned()),
         pool: Some("default".to_owned()),
         leaving: Some(Leaving::Deleting),
+        drifted: Some(Drifted::default()),
         ..planner::Node::default()
     };
     let on_demand = |paid: i64| planner::Node {
@@ -193,7 +199,9 @@ fn gauges_report_budgets_until_the_nodepool_is_deleted() {
     gauges.set(&metrics, &SnapshotResult { snapshot, ..SnapshotResult::default() }, &plan(held), &cluster);
     let page = metrics.render();
     for line in [
-        "karpenter_nodepools_allowed_disruptions{nodepool=\"default\",reason=\"Drifted\"} 3",
+        "karpenter_nodepools_allowed_disruptions{nodepool=\"default\",reason=\"Underutilized\"} 2",
+        // One of two canary nodes is being replaced.
+        "karpenter_nodepools_allowed_disruptions{nodepool=\"default\",reason=\"Drifted\"} 1",
         "karpenter_nodepools_nodes_consuming_budgets{nodepool=\"default\",reason=\"Empty\"} 1",
         "karpenter_voluntary_disruption_eligible_nodes{reason=\"drifted\"} 1",
         "karpenter_voluntary_disruption_eligible_nodes{reason=\"empty\"} 0",

@@ -25,6 +25,12 @@ struct PoolBudgets {
     drifted: u32,
 }
 
+/// Returns how many drifted nodes the canary of each NodePool still lets a plan remove, where the canary is not over.
+#[must_use]
+pub fn allowed_by_canaries(snapshot: &Snapshot) -> BTreeMap<&str, u32> {
+    drift_holds(snapshot).into_iter().map(|(pool, hold)| (pool, hold.allowed)).collect()
+}
+
 impl<'a> RemainingBudgets<'a> {
     pub(super) fn new(snapshot: &'a Snapshot) -> Self {
         let mut holds = drift_holds(snapshot);
