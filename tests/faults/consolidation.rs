@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
 use api::{NodeClaim, NodePool, annotation, condition, label, reason};
+use jiff::SignedDuration;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -198,6 +199,53 @@ fn drift_replaces_nodes_one_by_one_when_budget_is_one() {
         }
         fixture.one_instance_each().await?;
         ensure!(fixture.launched().len() == 2 * apps.len(), "{} machines for six", fixture.launched().len());
+        close_pool(fixture).await
+    });
+}
+
+/// The budget allows all nodes. The times of the API server say when each node came, so that no moment can be missed.
+#[test]
+fn drift_replaces_the_other_nodes_after_the_canary() {
+    run(async |fixture| {
+        open_pool(fixture, "Never").await?;
+        let apps = ["red", "green", "blue"];
+        for app in apps {
+            fixture.pod(app, "2500m", json!({label::NODEPOOL: POOL})).await?;
+            fixture.runs(app).await?;
+        }
+        let old = settled(fixture, apps.len()).await?;
+        let healthy = SignedDuration::from_secs(20);
+        let changed = json!({
+            "metadata": {"annotations": {annotation::DRIFT_CANARY: "1 for 20s"}},
+            "spec": {"template": {"metadata": {"labels": {"tier": "new"}}}},
+        });
+        change_pool(fixture, &changed).await?;
+        let blocked: Vec<String> =
+            old.iter().filter_map(|claim| Some(claim.status.as_ref()?.node_name.clone())).collect();
+        eventually("a node that waits for the canary", LIMIT, async || {
+            let mut messages = Vec::new();
+            for node in &blocked {
+                messages.extend(fixture.events_on(node).await?);
+            }
+            Ok(messages.iter().any(|message| message.contains("canary")).then_some(()))
+        })
+        .await?;
+        let new = eventually("all nodes to be replaced", LIMIT, async || {
+            let claims: Vec<NodeClaim> = fixture.claims_of(POOL).await?;
+            let is_new = |claim: &&NodeClaim| old.iter().all(|former| former.name_any() != claim.name_any());
+            let new: Vec<NodeClaim> = claims.iter().filter(is_new).cloned().collect();
+            ensure!(claims.len() == apps.len() && new.len() == apps.len(), "{} of {} are new", new.len(), claims.len());
+            Ok(Some(new))
+        })
+        .await?;
+        let created = |claim: &NodeClaim| claim.metadata.creation_timestamp.as_ref().map(|created| created.0);
+        let canary = new.iter().min_by_key(|claim| created(claim)).context("nothing is new")?;
+        let initialized = api::status::find(canary.conditions(), condition::INITIALIZED).context("it never started")?;
+        for claim in new.iter().filter(|claim| claim.name_any() != canary.name_any()) {
+            let waited = created(claim).context("no creation")?.duration_since(initialized.last_transition_time.0);
+            // Both times are in whole seconds.
+            ensure!(waited > healthy - SignedDuration::from_secs(2), "{} came after {waited}", claim.name_any());
+        }
         close_pool(fixture).await
     });
 }
