@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
-use api::{EC2NodeClass, NodeClaim, NodePool, ProvisioningRequest, condition, label, taint};
+use api::{EC2NodeClass, NodeClaim, NodePool, ProvisioningRequest, annotation, condition, label, taint};
 use cloud::fake::FakeInstance;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
@@ -141,11 +141,29 @@ impl Fixture {
             Ok(Some(()))
         })
         .await?;
+        self.forget_notices().await?;
         ensure!(self.environment.wire.waiting_faults() == 0, "a fault of an earlier test never occurred");
         self.before.extend(self.environment.ec2.machines().into_iter().map(|machine| machine.instance.id));
         self.before.extend(self.list::<NodeClaim>().await?.iter().map(ResourceExt::name_any));
         self.earlier_events = self.events().await?.iter().map(ResourceExt::name_any).collect();
         Ok(())
+    }
+
+    /// Restarts the controller without its memory of notices: of those of several tests, it would handle only three in ten
+    /// minutes.
+    async fn forget_notices(&mut self) -> Result<()> {
+        let pools: Vec<NodePool> = self.list().await?;
+        let told = pools.iter().filter(|pool| pool.annotations().contains_key(annotation::NOTICE_REMOVALS));
+        let told: Vec<String> = told.map(ResourceExt::name_any).collect();
+        if told.is_empty() {
+            return Ok(());
+        }
+        self.environment.kill_controller()?;
+        let without = json!({"metadata": {"annotations": {annotation::NOTICE_REMOVALS: null}}});
+        for pool in told {
+            self.api::<NodePool>().patch(&pool, &PatchParams::default(), &Patch::Merge(&without)).await?;
+        }
+        self.environment.start_controller()
     }
 
     /// Returns the nodes of NodeClaims that the controller has not tainted for their removal.
