@@ -153,14 +153,14 @@ impl Fixture {
     /// minutes.
     async fn forget_notices(&mut self) -> Result<()> {
         let pools: Vec<NodePool> = self.list().await?;
-        let told = pools.iter().filter(|pool| pool.annotations().contains_key(annotation::NOTICE_REMOVALS));
-        let told: Vec<String> = told.map(ResourceExt::name_any).collect();
-        if told.is_empty() {
+        let noticed = pools.iter().filter(|pool| pool.annotations().contains_key(annotation::NOTICE_REMOVALS));
+        let noticed: Vec<String> = noticed.map(ResourceExt::name_any).collect();
+        if noticed.is_empty() {
             return Ok(());
         }
         self.environment.kill_controller()?;
         let without = json!({"metadata": {"annotations": {annotation::NOTICE_REMOVALS: null}}});
-        for pool in told {
+        for pool in noticed {
             self.api::<NodePool>().patch(&pool, &PatchParams::default(), &Patch::Merge(&without)).await?;
         }
         self.environment.start_controller()
