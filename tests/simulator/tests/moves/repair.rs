@@ -57,7 +57,8 @@ async fn repair_takes_less_than_a_minute_when_kubelet_and_agent_agree() {
     cluster.surroundings.say(&node, condition::READY, condition::FALSE);
     cluster.surroundings.say(&node, condition::KERNEL_READY, condition::FALSE);
     let took = goes_after(&cluster, &claim, SignedDuration::from_mins(10)).await.unwrap();
-    assert!(took < SignedDuration::from_mins(1) && took >= SignedDuration::from_secs(30), "it took {took}");
+    // The times of conditions are in whole seconds.
+    assert!(took < SignedDuration::from_mins(1) && took > SignedDuration::from_secs(28), "it took {took}");
     cluster.until("a healthy fleet", |cluster| cluster.is_settled(NODES, NODES)).await;
 }
 
