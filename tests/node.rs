@@ -34,7 +34,7 @@ async fn real_node_boots_runs_pods_recovers_and_is_drained() -> Result<()> {
     if !System::is_available() {
         return Ok(());
     }
-    let fixture = Fixture::start("").await?;
+    let fixture = Fixture::start().await?;
     fixture.outcome(run_steps(&fixture).await)?;
     fixture.stop().await
 }

@@ -30,6 +30,16 @@ async fn open_pool(fixture: &Fixture, consolidate_after: &str) -> Result<()> {
     fixture.environment.apply_value(pool(consolidate_after)).await
 }
 
+/// Creates the NodePool, and one node for each of these pods.
+async fn open_pool_with_node_for_each(fixture: &Fixture, apps: &[&str]) -> Result<()> {
+    open_pool(fixture, "Never").await?;
+    for app in apps {
+        fixture.pod(app, "2500m", json!({label::NODEPOOL: POOL})).await?;
+        fixture.runs(app).await?;
+    }
+    Ok(())
+}
+
 fn pool(consolidate_after: &str) -> Value {
     json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": POOL},
@@ -168,12 +178,8 @@ fn drift_replaces_node_when_requirements_change() {
 #[test]
 fn drift_replaces_nodes_one_by_one_when_budget_is_one() {
     run(async |fixture| {
-        open_pool(fixture, "Never").await?;
         let apps = ["red", "green", "blue"];
-        for app in apps {
-            fixture.pod(app, "2500m", json!({label::NODEPOOL: POOL})).await?;
-            fixture.runs(app).await?;
-        }
+        open_pool_with_node_for_each(fixture, &apps).await?;
         let old: BTreeSet<String> = settled(fixture, apps.len()).await?.iter().map(ResourceExt::name_any).collect();
         let labelled = json!({"spec": {
             "disruption": {"budgets": [{"nodes": "1"}]},
@@ -207,12 +213,8 @@ fn drift_replaces_nodes_one_by_one_when_budget_is_one() {
 #[test]
 fn drift_replaces_the_other_nodes_after_the_canary() {
     run(async |fixture| {
-        open_pool(fixture, "Never").await?;
         let apps = ["red", "green", "blue"];
-        for app in apps {
-            fixture.pod(app, "2500m", json!({label::NODEPOOL: POOL})).await?;
-            fixture.runs(app).await?;
-        }
+        open_pool_with_node_for_each(fixture, &apps).await?;
         let old = settled(fixture, apps.len()).await?;
         let healthy = SignedDuration::from_secs(20);
         let changed = json!({

@@ -29,15 +29,13 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// Starts the controller with these feature gates, and applies EC2NodeClasses, NodePools and pods; returns when EC2 has started
-    /// the real machine for them.
-    pub async fn start(gates: &str) -> Result<Self> {
+    /// Applies EC2NodeClasses, NodePools and pods; returns when EC2 has started the real machine for them.
+    pub async fn start() -> Result<Self> {
         let parts = tokio::task::spawn_blocking(Parts::find).await??;
         let mut environment =
             Environment::start_with(Setup { real: Arc::new(parts.into()), ..Setup::default() }).await?;
         let client = environment.client.clone();
         let observer = Observer::start(&client);
-        environment.set_gates(gates);
         environment.start_controller()?;
         environment.apply("getting-started/ec2nodeclass.yaml").await?;
         environment.apply("getting-started/nodepool.yaml").await?;

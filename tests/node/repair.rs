@@ -29,7 +29,7 @@ async fn real_node_that_fails_is_replaced() -> Result<()> {
         return Ok(());
     }
     for (failure, command, kind) in FAILURES {
-        let fixture = Fixture::start("").await?;
+        let fixture = Fixture::start().await?;
         let outcome = fixture.outcome(is_replaced(&fixture, command, kind).await);
         let took = outcome.with_context(|| failure.to_owned())?;
         println!("    {failure}: {took}");

@@ -34,7 +34,7 @@ use crate::write::events::{Event, ObjectReference};
 const RECEIVERS: usize = 4;
 
 /// Time from the notice to the end of a spot instance.
-const SPOT_NOTICE: SignedDuration = SignedDuration::from_mins(2);
+pub const SPOT_NOTICE: SignedDuration = SignedDuration::from_mins(2);
 
 /// Maximum time for a message. The message is received again five seconds later.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -6,13 +6,11 @@ use api::annotation;
 use api::objects::Node;
 use cloud::Instance;
 use cloud::fake::FakeCloud;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::node;
-
-/// Time from the notice to the end of a spot instance.
-const SPOT_NOTICE: SignedDuration = SignedDuration::from_mins(2);
+use crate::informer::interruption::queue::SPOT_NOTICE;
 
 /// Event of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ const RESERVED: usize = 2;
 /// Time before the end of a capacity block at which EC2 begins to terminate its instances.
 const EC2_TERMINATES: SignedDuration = SignedDuration::from_mins(30);
 
-/// Returns a cluster with a reservation that its EC2NodeClass selects, for this number of pods of half a node each.
+/// Returns a cluster with a reservation that its EC2NodeClass selects, for this number of pods, each of which needs a node.
 async fn fleet(pods: usize, reservation: CapacityReservation) -> (ModelCluster, ControllerRun, String) {
     let mut pool = pool(&["m5.large"], json!({"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]}));
     let capacity_types = &mut pool["spec"]["template"]["spec"]["requirements"][2]["values"];
