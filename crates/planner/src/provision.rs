@@ -53,7 +53,7 @@ use demand::requirement_sets::RequirementSets;
 use demand::shared_claims::SharedClaims;
 use demand::{Demand, DemandCompiler};
 use existing_node::ExistingNodes;
-use fleet::PlannedFleets;
+use fleet::{PlannedFleets, planned_level};
 use new_node::{NewNode, NewNodes};
 use phases::current_domains::place_at_present;
 use phases::even_hosts::open_even_hosts;
@@ -327,7 +327,7 @@ impl<'a> Solver<'a> {
         queue.iter().for_each(|run| self.progress.waiting[run.shape] = run.pods.len());
         match self.progress.strategy.load {
             LoadRule::One | LoadRule::Fit | LoadRule::Own => {}
-            LoadRule::Fleet => fill_existing_nodes(self, &mut queue),
+            LoadRule::Fleet | LoadRule::SharedFleet => fill_existing_nodes(self, &mut queue),
             LoadRule::Even | LoadRule::Shared | LoadRule::SharedByOwn => open_even_hosts(self, &mut queue),
         }
         loop {
@@ -365,7 +365,7 @@ impl<'a> Solver<'a> {
 
     /// Places at least one of the pods, and more where one decision covers them; returns 0 when there is no place.
     fn place_some(&mut self, shape: usize, pods: &[usize]) -> usize {
-        for level in 0..self.problem.demands[shape].levels.len() {
+        for level in planned_level(self, shape)..self.problem.demands[shape].levels.len() {
             let attempt = Attempt { shape, level };
             if let Some((place, count, why)) = self.find_place(attempt, pods) {
                 self.record(attempt, place, &pods[..count], why);

@@ -241,10 +241,10 @@ fn separate(cpu: i64, mebibytes: i64) -> PodShape {
 }
 
 #[test]
-fn soft_anti_affinity_shares_even_hosts_beyond_the_premium() {
-    assert_few_hosts(separate(1000, 2048), 20, 1);
-    assert_few_hosts(separate(250, 512), 20, 1);
-    assert_few_hosts(separate(500, 1024), 50, 1);
+fn soft_anti_affinity_shares_hosts_beyond_the_premium() {
+    assert_few_hosts(separate(1000, 2048), 20, 10);
+    assert_few_hosts(separate(250, 512), 20, 10);
+    assert_few_hosts(separate(500, 1024), 50, 25);
 }
 
 #[test]

@@ -33,12 +33,16 @@ mod fluid;
 mod greedy;
 mod market;
 mod master;
+mod parts;
 mod walk;
+mod whole;
 
 use planner::Snapshot;
 
 pub use filling::Filling;
 pub use market::{Item, Machine, Market};
+pub use parts::Part;
+pub use whole::{of_constrained, of_part};
 
 /// Search steps for one node in one round; the number rises when rounds find nothing new.
 const STEPS: [u64; 5] = [300, 3_000, 30_000, 300_000, 1_000_000];

@@ -10,6 +10,7 @@ use crate::bound::{self, Bound};
 use crate::compare::{Answer, answer, checked, theirs};
 use crate::fixture;
 use crate::karpenter::Karpenter;
+use crate::workloads::Workload;
 
 /// Column headings for the lines of [`PricedWorkload`].
 pub const HEADING: &str =
@@ -32,16 +33,17 @@ pub struct PricedWorkload {
     pub bounded: Duration,
 }
 
-/// Plans a fixture and computes its bound; with `karpenter`, Karpenter plans it too.
+/// Writes a workload, plans it and computes its bound; with `karpenter`, Karpenter plans it too.
 ///
 /// # Errors
-/// Returns an error if the fixture cannot be read, if a pod is unschedulable, or if Kerf's plan fails its validation.
+/// Returns an error if the fixture cannot be written or read, if a pod is unschedulable, or if Kerf's plan fails its validation.
 pub fn compare_price(
-    name: &str,
-    about: &str,
+    workload: &Workload,
     folder: &Path,
     karpenter: Option<&Karpenter>,
 ) -> anyhow::Result<PricedWorkload> {
+    let (name, about) = (workload.name, workload.about);
+    workload.write(folder)?;
     let snapshot = fixture::read(folder)?;
     let started = Instant::now();
     let plan = planner::plan(&snapshot);
@@ -50,7 +52,7 @@ pub fn compare_price(
     let pods = snapshot.pods.len();
     ensure!(ours.scheduled == pods, "{name}: {} of {pods} pods have a place", ours.scheduled);
     let started = Instant::now();
-    let bound = bound::of_snapshot(&snapshot)?;
+    let bound = if workload.constrained { bound::of_constrained(&snapshot) } else { bound::of_snapshot(&snapshot) }?;
     let bounded = started.elapsed();
     let peer = karpenter.map(|karpenter| theirs(&karpenter.solve(folder)?)).transpose()?;
     Ok(PricedWorkload { name: name.to_owned(), about: about.to_owned(), bound, ours, peer, bounded })

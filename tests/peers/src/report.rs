@@ -5,6 +5,7 @@ mod consolidation;
 mod disruption;
 mod live;
 mod machine;
+mod priced;
 mod rows;
 mod sections;
 mod stages;
@@ -14,7 +15,6 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::bound::Bound;
 use crate::compare::Compared;
 use crate::curve::{Curve, TimedSnapshot};
 use crate::memory::Measured;
@@ -24,6 +24,7 @@ pub use agent::Agent;
 pub use disruption::Disruption;
 pub use live::Live;
 pub use machine::Machine;
+pub use priced::Constrained;
 pub use sections::{renewed, with_separate_sections};
 
 /// Unit of costs.
@@ -38,6 +39,8 @@ pub struct Report {
     pub compared: Vec<Compared>,
     /// Cost of fleets, compared with the lower bound.
     pub priced: Vec<PricedWorkload>,
+    /// The same for workloads with constraints.
+    pub constrained: Constrained,
     /// Memory and time of a large snapshot.
     pub memory: Measured,
     /// Planning time by pods and shapes.
@@ -82,16 +85,9 @@ impl Report {
         let seconds = |it: &Compared| {
             Measure::beside(it.name.clone(), it.ours.took.as_secs_f64(), it.peer.took.as_secs_f64(), "s")
         };
-        let over = |it: &PricedWorkload| {
-            let name = format!("cost-over-bound/{}", it.name);
-            match it.peer_over() {
-                Some(peer) => Measure::beside(name, it.over(), peer, OVER),
-                None => Measure::alone(name, it.over(), OVER),
-            }
-        };
         let pods = self.memory.size.pods;
         let mut all: Vec<Measure> = self.compared.iter().map(seconds).collect();
-        all.extend(self.priced.iter().map(over));
+        all.extend(self.priced.iter().chain(&self.constrained.0).map(PricedWorkload::measure));
         all.push(Measure::alone(format!("memory-{pods}-pods"), mebibytes(self.memory.bytes), "MiB"));
         all.push(Measure::alone(format!("snapshot-{pods}-pods"), self.memory.again.as_secs_f64(), "s"));
         all
@@ -118,6 +114,7 @@ impl Report {
         write!(page, "{}", self.machine)?;
         self.write_compared(page)?;
         self.write_priced(page)?;
+        write!(page, "{}", self.constrained)?;
         self.write_curve(page)?;
         self.write_memory(page)?;
         write!(page, "{}{}", self.disruption, self.agent)
@@ -190,42 +187,7 @@ impl Report {
         ] {
             writeln!(page, "{line}")?;
         }
-        writeln!(
-            page,
-            "| workload | bound $/h | Kerf $/h | over the bound | Karpenter $/h | over the bound | nodes: Kerf | Karpenter |"
-        )?;
-        writeln!(page, "|---|---|---|---|---|---|---|---|")?;
-        for it in &self.priced {
-            let peer = match (it.peer, it.peer_over()) {
-                (Some(peer), Some(over)) => {
-                    [format!("{:.4}", peer.dollars), format!("{over:.4}"), peer.launched.to_string()]
-                }
-                (Some(peer), None) => {
-                    [format!("schedules only {}", peer.scheduled), String::new(), peer.launched.to_string()]
-                }
-                (None, _) => [const { String::new() }; 3],
-            };
-            writeln!(
-                page,
-                "| {} | {:.4}{} | {:.4} | {:.4} | {} | {} | {} | {} |",
-                it.name,
-                it.bound.dollars,
-                unproven(&it.bound),
-                it.ours.dollars,
-                it.over(),
-                peer[0],
-                peer[1],
-                it.ours.launched,
-                peer[2],
-            )?;
-        }
-        let ours = mean(self.priced.iter().map(PricedWorkload::over));
-        let peer = mean(self.priced.iter().filter_map(PricedWorkload::peer_over));
-        writeln!(page, "| mean | | | {ours:.4} | | {peer:.4} | | |\n")?;
-        for it in &self.priced {
-            writeln!(page, "- **{}**: {}.", it.name, it.about)?;
-        }
-        Ok(())
+        priced::write_table(page, &self.priced)
     }
 
     fn write_curve(&self, page: &mut String) -> fmt::Result {
@@ -271,18 +233,8 @@ impl Report {
     }
 }
 
-/// Returns by how much the bound may be too low because the search ended early.
-fn unproven(bound: &Bound) -> String {
-    if bound.is_close() { String::new() } else { format!(" (or up to {:.1} % more)", 100.0 * bound.gap()) }
-}
-
 fn shape_count(shapes: usize) -> String {
     if shapes == 1 { "1 shape".to_owned() } else { format!("{shapes} shapes") }
-}
-
-fn mean(figures: impl Iterator<Item = f64>) -> f64 {
-    let all: Vec<f64> = figures.collect();
-    all.iter().sum::<f64>() / all.len() as f64
 }
 
 fn mebibytes(bytes: u64) -> f64 {

@@ -13,7 +13,8 @@ use crate::consolidation::Consolidation;
 use crate::karpenter::Karpenter;
 use crate::limited::{self, Hours};
 use crate::memory::Size;
-use crate::report::{Agent, Disruption, Live, Machine, Measure, Report, renewed, with_separate_sections};
+use crate::price::PricedWorkload;
+use crate::report::{Agent, Constrained, Disruption, Live, Machine, Measure, Report, renewed, with_separate_sections};
 use crate::traces::{self, Part, azure};
 use crate::workloads::Workload;
 use crate::{compare, consolidation, curve, daily, disruption, memory, price, workloads};
@@ -22,6 +23,7 @@ const USAGE: &str =
     "usage: peers [--quick]          everything: writes target/peers/planner.json, disruption.json and docs/performance.md
        peers fixtures FOLDER [WORKLOAD...]  pods and catalogues of the workloads, as files
        peers bound [WORKLOAD...]  cost of Kerf's plans over the lower bound, one line a workload
+       peers constrained          workloads with constraints: writes their part of docs/performance.md
        peers disruption           disrupting nodes: writes target/peers/disruption.json and its part of docs/performance.md
        peers live                 writes what `make peers-live` measured last into docs/performance.md
        peers consolidation | give-back | drift    one part of that
@@ -53,6 +55,7 @@ fn carry_out(arguments: &[String]) -> anyhow::Result<()> {
             chosen(names).try_for_each(|workload| workload.write(&Path::new(folder).join(workload.name)))
         }
         ["bound", names @ ..] => bound(names),
+        ["constrained"] => renew(&constrained(&Karpenter::find()?)?, &Machine::here("peers constrained").date),
         ["disruption"] => renew(&taking_away()?, &Machine::here("peers disruption").date),
         ["live"] => renew_live(&Live::day(&results())?),
         ["consolidation"] => whole_pass().map(|it| println!("{it}")),
@@ -69,9 +72,7 @@ fn carry_out(arguments: &[String]) -> anyhow::Result<()> {
 fn bound(names: &[&str]) -> anyhow::Result<()> {
     println!("{}", price::HEADING);
     for workload in chosen(names) {
-        let folder = fixtures().join(workload.name);
-        workload.write(&folder)?;
-        println!("{}", price::compare_price(workload.name, workload.about, &folder, None)?);
+        println!("{}", price::compare_price(&workload, &fixtures().join(workload.name), None)?);
     }
     Ok(())
 }
@@ -79,6 +80,23 @@ fn bound(names: &[&str]) -> anyhow::Result<()> {
 /// Returns the workloads of these names, or all of them for an empty list.
 fn chosen(names: &[&str]) -> impl Iterator<Item = Workload> {
     workloads::all().into_iter().filter(|it| names.is_empty() || names.contains(&it.name))
+}
+
+/// Measures the workloads with constraints.
+fn constrained(karpenter: &Karpenter) -> anyhow::Result<Constrained> {
+    println!("{}", price::HEADING);
+    workloads::constrained()
+        .iter()
+        .map(|workload| priced(workload, &fixtures(), karpenter))
+        .collect::<Result<_, _>>()
+        .map(Constrained)
+}
+
+/// Measures a workload in a folder of its own, and prints its line.
+fn priced(workload: &Workload, fixtures: &Path, karpenter: &Karpenter) -> anyhow::Result<PricedWorkload> {
+    let one = price::compare_price(workload, &fixtures.join(workload.name), Some(karpenter))?;
+    println!("{one}");
+    Ok(one)
 }
 
 /// Measures one pass over 5,000 nodes. Karpenter simulates only a few candidates, because each takes long.
@@ -170,20 +188,15 @@ fn full() -> anyhow::Result<()> {
         println!("{name}: {:?} against {:?}, {:.0} times faster", one.ours.took, one.peer.took, one.ratio());
         compared.push(one);
     }
-    let mut priced = Vec::new();
     println!("{}", price::HEADING);
-    for workload in workloads::all() {
-        let folder = fixtures().join(workload.name);
-        workload.write(&folder)?;
-        let one = price::compare_price(workload.name, workload.about, &folder, Some(&karpenter))?;
-        println!("{one}");
-        priced.push(one);
-    }
+    let plain = workloads::plain();
+    let plain = plain.iter().map(|workload| priced(workload, &fixtures(), &karpenter)).collect::<Result<_, _>>()?;
+    let constrained = constrained(&karpenter)?;
     let memory = memory::measure(Size { nodes: 5_000, pods: 100_000, owners: 500 })?;
     let curve = curve::curve(&[1_000, 3_000, 10_000, 30_000, 100_000], &[1, 10, 100, 1_000]);
     let strangers = curve::strangers(10_000);
     let (disruption, agent) = (Disruption::default(), Agent::read(&results())?);
-    let report = Report { machine, compared, priced, memory, curve, strangers, disruption, agent };
+    let report = Report { machine, compared, priced: plain, constrained, memory, curve, strangers, disruption, agent };
     let measures = report.measures();
     measures.iter().for_each(print);
     write(&results().join("planner.json"), &(serde_json::to_string_pretty(&measures)? + "\n"))?;
@@ -217,19 +230,18 @@ pub fn quick(folder: &Path) -> anyhow::Result<Vec<Measure>> {
     let machine = Machine::here("make peers");
     let karpenter = Karpenter::find()?;
     let compared = vec![compare::compare("diverse-1000", &folder.join("diverse-1000"), &karpenter)?];
-    let mut priced = Vec::new();
-    for workload in workloads::all().iter().filter(|it| it.name == "small-and-large") {
-        let folder = folder.join(workload.name);
-        workload.write(&folder)?;
-        priced.push(price::compare_price(workload.name, workload.about, &folder, Some(&karpenter))?);
-    }
+    let sample = |workloads: Vec<Workload>, name: &str| -> anyhow::Result<Vec<PricedWorkload>> {
+        workloads.iter().filter(|it| it.name == name).map(|it| priced(it, folder, &karpenter)).collect()
+    };
+    let plain = sample(workloads::plain(), "small-and-large")?;
+    let constrained = Constrained(sample(workloads::constrained(), "hosts-20")?);
     let memory = memory::measure(Size { nodes: 50, pods: 1_000, owners: 20 })?;
     let (curve, strangers) = (curve::curve(&[100, 1_000], &[1, 10, 1_000]), curve::strangers(200));
     let give_back = Some(disruption::give_back(20)?);
     let consolidation = Some(consolidation::measure(&folder.join("settled-50"), &karpenter, 3)?);
     let disruption = Disruption { consolidation, give_back, ..Disruption::default() };
     let agent = Agent::default();
-    let report = Report { machine, compared, priced, memory, curve, strangers, disruption, agent };
+    let report = Report { machine, compared, priced: plain, constrained, memory, curve, strangers, disruption, agent };
     write(&folder.join("disruption.json"), &serde_json::to_string_pretty(&report.disruption.measures())?)?;
     write(&folder.join("planner.json"), &serde_json::to_string_pretty(&report.measures())?)?;
     write(&folder.join("performance.md"), &report.page())?;

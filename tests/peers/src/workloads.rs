@@ -2,6 +2,7 @@
 //! files.
 
 mod catalogue;
+mod constrained;
 mod drawn;
 mod manifest;
 mod tables;
@@ -12,26 +13,34 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::{Value, json};
 
-pub use manifest::{Daemon, Deployment};
+pub use manifest::{Daemon, Deployment, Key, Pool, Rule};
 
-/// Pending pods, DaemonSets, and a NodePool for them.
+/// Pending pods, DaemonSets, and NodePools for them.
 #[derive(Clone, Debug)]
 pub struct Workload {
     /// Name of the fixture's folder and of the row in reports.
     pub name: &'static str,
     /// Description for the report, in one line.
     pub about: &'static str,
-    /// Requirements of the NodePool in addition to on-demand Linux: key, operator, values.
-    pub pool: Vec<(&'static str, &'static str, Vec<&'static str>)>,
+    /// NodePools.
+    pub pools: Vec<Pool>,
     /// Pods, by owner.
     pub deployments: Vec<Deployment>,
     /// DaemonSets of every node.
     pub daemons: Vec<Daemon>,
+    /// True if constraints and whole numbers of nodes decide the cost.
+    pub constrained: bool,
 }
 
 /// Returns all workloads, in the order of reports.
 #[must_use]
 pub fn all() -> Vec<Workload> {
+    plain().into_iter().chain(constrained()).collect()
+}
+
+/// Returns the workloads whose cost depends on sizes.
+#[must_use]
+pub fn plain() -> Vec<Workload> {
     vec![
         tables::wide(),
         tables::small_and_large(),
@@ -39,6 +48,12 @@ pub fn all() -> Vec<Workload> {
         drawn::cpu_and_memory(),
         drawn::many_daemons(),
     ]
+}
+
+/// Returns the workloads whose cost depends on constraints.
+#[must_use]
+pub fn constrained() -> Vec<Workload> {
+    constrained::all()
 }
 
 impl Workload {
@@ -57,7 +72,8 @@ impl Workload {
     }
 
     fn objects(&self) -> Vec<Value> {
-        let mut objects = vec![manifest::namespace(), manifest::class(), manifest::pool(&self.pool)];
+        let mut objects = vec![manifest::namespace(), manifest::class()];
+        objects.extend(self.pools.iter().map(Pool::object));
         objects.extend(self.daemons.iter().map(Daemon::object));
         objects.extend(self.deployments.iter().flat_map(Deployment::pods));
         objects

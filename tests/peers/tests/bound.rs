@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, clarabel, constraint, variable};
-use peers::bound::{Item, Machine, Market, of_market, within};
+use peers::bound::{Item, Machine, Market, Part, of_market, of_part, within};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -68,6 +68,28 @@ fn cheapest(weighted_fillings: &[(f64, Vec<u32>)], wanted: Vec<u32>, known: &mut
     best
 }
 
+/// Returns the cost of the cheapest fleet of so many nodes that places exactly these pods. Each node has at least `least` pods of the
+/// first item, and at most `skew` more.
+fn cheapest_spread(
+    weighted_fillings: &[(f64, Vec<u32>)],
+    wanted: &[u32],
+    nodes: u32,
+    (least, skew): (u32, u32),
+) -> f64 {
+    if nodes == 0 {
+        return if wanted.iter().all(|count| *count == 0) { 0.0 } else { f64::INFINITY };
+    }
+    let mut best = f64::INFINITY;
+    for (price, counts) in weighted_fillings {
+        let left: Option<Vec<u32>> =
+            wanted.iter().zip(counts).map(|(wanted, count)| wanted.checked_sub(*count)).collect();
+        if let Some(left) = left.filter(|_| (least..=least + skew).contains(&counts[0])) {
+            best = best.min(price + cheapest_spread(weighted_fillings, &left, nodes - 1, (least, skew)));
+        }
+    }
+    best
+}
+
 /// Returns the optimum of the linear program over all weighted fillings together.
 fn relaxed(market: &Market, weighted_fillings: &[(f64, Vec<u32>)]) -> f64 {
     let mut variables = ProblemVariables::new();
@@ -129,6 +151,53 @@ proptest! {
         let fleet = random_fleet(&all, &seed);
         prop_assert!(bound.dollars <= fleet * (1.0 + SLACK), "bound {} above a fleet of {fleet}", bound.dollars);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn bound_of_whole_nodes_is_between_fractions_and_the_optimum(items in items(3, 3), machines in machines(3)) {
+        let all = market(&items, &machines);
+        let hosts = 1..=items.iter().map(|item| item.2 as usize).sum();
+        let bound = of_part(&Part { market: all.clone(), skews: vec![None; items.len()], hosts }).unwrap();
+        let weighted_fillings = weighted_fillings(&all);
+        let wanted = all.items.iter().map(|item| item.count as u32).collect();
+        let best = cheapest(&weighted_fillings, wanted, &mut BTreeMap::new());
+        prop_assert!(bound.dollars <= best * (1.0 + SLACK), "bound {} above the optimum {best}", bound.dollars);
+        let fractions = relaxed(&all, &weighted_fillings);
+        prop_assert!(bound.dollars >= fractions * (1.0 - 1e-3), "bound {} below {fractions}", bound.dollars);
+    }
+
+    #[test]
+    fn bound_of_spread_pods_is_below_the_optimum(
+        items in items(2, 3), machines in machines(2), skew in 1_u32..=2,
+    ) {
+        let all = market(&items, &machines);
+        let pods: u32 = items.iter().map(|item| item.2).sum();
+        let mut skews = vec![None; items.len()];
+        skews[0] = Some(f64::from(skew));
+        let bound = of_part(&Part { market: all.clone(), skews, hosts: 1..=pods as usize });
+        let weighted_fillings = weighted_fillings(&all);
+        let wanted: Vec<u32> = all.items.iter().map(|item| item.count as u32).collect();
+        let fleets = (1..=pods).flat_map(|nodes| (0..=wanted[0] / nodes).map(move |least| (nodes, least)));
+        let costs = fleets.map(|(nodes, least)| cheapest_spread(&weighted_fillings, &wanted, nodes, (least, skew)));
+        let best = costs.fold(f64::INFINITY, f64::min);
+        match bound {
+            Ok(bound) => prop_assert!(bound.dollars <= best * (1.0 + SLACK), "bound {} above {best}", bound.dollars),
+            Err(error) => prop_assert!(best.is_infinite(), "{error}, but a fleet costs {best}"),
+        }
+    }
+}
+
+/// Without the spread, one pod is on a small node and the others are on a large one.
+#[test]
+fn bound_counts_even_hosts_when_pods_are_spread() {
+    let all = market(&[(1, 1, 20, false)], &[(12, 20, 20), (2, 1, 1), (10, 7, 7)]);
+    let bound = |skew: Option<f64>| of_part(&Part { market: all.clone(), skews: vec![skew], hosts: 2..=20 }).unwrap();
+    let (free, even) = (bound(None), bound(Some(1.0)));
+    assert!((free.dollars - 14.0).abs() < 1e-3, "{free:?}");
+    assert!((even.dollars - 24.0).abs() < 1e-3, "two large nodes with ten pods each: {even:?}");
 }
 
 /// Places pods in random order, each on the first node with enough capacity, else on a new node of a random sufficient type.

@@ -93,7 +93,7 @@ fn dropped(verdict: &PodVerdict) -> Option<&[Preference]> {
 
 /// Reports whether the plan compares the price of the preference.
 fn is_priced(preference: &Preference) -> bool {
-    matches!(preference, Preference::Apart { key, .. } if key == label::HOSTNAME)
+    matches!(preference, Preference::Apart { key, .. } | Preference::Spread { key } if key == label::HOSTNAME)
 }
 
 /// Returns the preferences of a shape, without those that only Kerf defines.

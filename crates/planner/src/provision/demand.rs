@@ -4,6 +4,7 @@
 pub(super) mod bound_pods;
 pub(super) mod capacity_split;
 pub(super) mod dimensions;
+pub(super) mod host_preferences;
 pub(super) mod requirement_sets;
 pub(super) mod shared_claims;
 

@@ -2,19 +2,21 @@
 //!
 //! A fleet is computed when the first launch of its template is opened, and its patterns are used one by one. Each launch keeps
 //! slots for the pods of its pattern; topology rules decide when each pod takes its slot. Some constraints are not part of the
-//! fleet: other pods' anti-affinity, capacity of reservations, ports. Pods with these constraints are placed one by one.
+//! fleet: other pods' anti-affinity, capacity of reservations, volumes, ports of several workloads. Pods with these constraints are placed one by one.
 
 use std::collections::BTreeMap;
 
-use crate::{PodShape, Resources};
+use crate::{HostPort, PodShape, Resources};
 
 use super::capacity::node_template::TemplateId;
 use super::capacity::{Capacity, NewNodeOption};
 use super::demand::Demand;
 use super::demand::dimensions::{Amounts, Load, add, fits};
+use super::demand::host_preferences::shared_level;
 use super::fleet_optimizer;
 use super::fleet_optimizer::{MachineKind, Pattern, PodItem};
-use super::topology::{RuleKind, Topology};
+use super::select_best::strategy::LoadRule;
+use super::topology::RuleKind;
 use super::{Attempt, Solver};
 
 /// Maximum number of shapes per fleet; the shapes with the smallest total requests join launches later.
@@ -63,7 +65,7 @@ pub(super) fn next_planned(
     attempt: Attempt,
 ) -> Option<(usize, Vec<(usize, usize)>)> {
     let bounded = solver.capacity.headroom.is_bounded(solver.capacity.templates.get(option.template).pool_template);
-    if option.reservation.is_some() || !is_simple(&solver.problem.demands[attempt.shape], &solver.topology) {
+    if option.reservation.is_some() || !is_simple(solver, attempt.shape) {
         return None;
     }
     if !solver.progress.fleets.by_template.contains_key(&option.template) {
@@ -88,7 +90,8 @@ pub(super) fn entry_for(
     let first = &demands[load.first()?.0];
     let mut used: Amounts = vec![0; first.requests.len()].into();
     load.iter().for_each(|(shape, count)| add(&mut used, &demands[*shape].requests, *count));
-    let load = Load { used: &used, ..Load::default() };
+    let ports: Vec<HostPort> = load.iter().flat_map(|(shape, _)| demands[*shape].shape.ports.clone()).collect();
+    let load = Load { used: &used, ports: &ports, held: &[] };
     let entry = capacity.first_holding(option.template, option.entry, load)?;
     let least = capacity.least_types(option.template, first.load());
     let enough = capacity.enough_types(option.template, entry, load, least);
@@ -168,7 +171,7 @@ fn fleet_pods(solver: &mut Solver<'_>, template: TemplateId, attempt: Attempt, b
     fleet_pods.truncate(MOST_SHAPES - 1);
     let level = &solver.problem.demands[attempt.shape].levels[attempt.level];
     let count = solver.progress.waiting[attempt.shape].max(1).div_ceil(solver.topology.breadth(&level.rules));
-    let most = solver.topology.host_slots(&level.rules, None).min(count).max(1);
+    let most = most_per_node(solver, attempt.shape, count).max(1);
     fleet_pods.insert(0, FleetPods { shape: attempt.shape, count, most, cost_elsewhere: None });
     fleet_pods
 }
@@ -181,10 +184,10 @@ pub(super) fn total_requests(PodShape { requests, .. }: &PodShape, pods: usize) 
 
 fn pods_of_shape(solver: &mut Solver<'_>, template: TemplateId, shape: usize) -> Option<FleetPods> {
     let demand = &solver.problem.demands[shape];
-    let level = &demand.levels[0];
+    let level = &demand.levels[planned_level(solver, shape)];
     if without_slot(solver, shape) == 0
         || solver.is_paused(template, shape)
-        || !is_simple(demand, &solver.topology)
+        || !is_simple(solver, shape)
         || !solver.capacity.templates.suits_as_it_is(template, level.class, &solver.problem.requirement_sets)
         || level.keys.iter().any(|key| !solver.capacity.templates.settles(template, *key, &solver.topology))
         || solver.capacity.templates.holding(template, 0, demand.load()).next().is_none()
@@ -194,18 +197,47 @@ fn pods_of_shape(solver: &mut Solver<'_>, template: TemplateId, shape: usize) ->
     let breadth = solver.topology.breadth(&level.rules);
     let planned = if breadth == 1 { solver.progress.fleets.planned(shape) } else { 0 };
     let count = without_slot(solver, shape).saturating_sub(planned).div_ceil(breadth);
-    let most = solver.topology.host_slots(&level.rules, None).min(count);
+    let most = most_per_node(solver, shape, count);
     (most > 0).then(|| FleetPods { shape, count, most, cost_elsewhere: cost_elsewhere(solver, template, shape) })
 }
 
+/// Returns the preference level at which the present strategy plans pods of a shape.
+pub(super) fn planned_level(solver: &Solver<'_>, shape: usize) -> usize {
+    let progress = &solver.progress;
+    let may_share = progress.strategy.load == LoadRule::SharedFleet && !progress.separate.contains(&shape);
+    let level = may_share.then(|| shared_level(&solver.problem.demands[shape]));
+    level.flatten().unwrap_or(0)
+}
+
+/// Returns the most pods of a shape that one node of a fleet may take, of this number. Several pods that prefer separate hosts
+/// are on at least two.
+fn most_per_node(solver: &Solver<'_>, shape: usize, count: usize) -> usize {
+    let level = planned_level(solver, shape);
+    let demand = &solver.problem.demands[shape];
+    let slots = solver.topology.host_slots(&demand.levels[level].rules, None).min(count);
+    let slots = if level > 0 { slots.min(solver.progress.waiting[shape].div_ceil(2)) } else { slots };
+    if demand.shape.ports.is_empty() { slots } else { slots.min(1) }
+}
+
 /// Reports whether only size and rules known in advance decide where pods of a shape fit.
-fn is_simple(demand: &Demand<'_>, topology: &Topology<'_>) -> bool {
-    let steady = demand.levels[0].rules.iter().all(|rule| match rule.kind {
+fn is_simple(solver: &Solver<'_>, shape: usize) -> bool {
+    let demand = &solver.problem.demands[shape];
+    let steady = demand.levels[planned_level(solver, shape)].rules.iter().all(|rule| match rule.kind {
         RuleKind::Affinity | RuleKind::Exclusive => false,
-        RuleKind::AntiAffinity => !topology.limits_each_other(rule),
+        RuleKind::AntiAffinity => !solver.topology.limits_each_other(rule),
         RuleKind::Spread { .. } => true,
     });
-    demand.shape.ports.is_empty() && demand.attachments.is_empty() && steady
+    demand.attachments.is_empty() && steady && has_own_ports(solver, shape)
+}
+
+/// Reports whether no pending pod of another shape needs a host port of this one.
+fn has_own_ports(solver: &Solver<'_>, shape: usize) -> bool {
+    let ports = &solver.problem.demands[shape].shape.ports;
+    let others = solver.problem.demands.iter().zip(&solver.progress.waiting).enumerate();
+    let mut rivals = others.filter(|(other, (_, waiting))| *other != shape && **waiting > 0);
+    ports.is_empty()
+        || !rivals
+            .any(|(_, (demand, _))| demand.shape.ports.iter().any(|port| ports.iter().any(|own| own.clashes(port))))
 }
 
 /// Returns the cost of a pod on nodes of other templates, where that is less than its share of this one.
@@ -235,7 +267,7 @@ fn cost_elsewhere(solver: &mut Solver<'_>, template: TemplateId, shape: usize) -
 /// Returns the variants of a base template for pods of a shape, in the domains of `template` where the pods need a known
 /// domain.
 fn variants_for(solver: &mut Solver<'_>, base: TemplateId, template: TemplateId, shape: usize) -> Vec<TemplateId> {
-    let level = &solver.problem.demands[shape].levels[0];
+    let level = &solver.problem.demands[shape].levels[planned_level(solver, shape)];
     let children =
         solver.capacity.templates.for_class(base, level.class, &solver.problem.requirement_sets, &mut solver.topology);
     let pins: Vec<_> =

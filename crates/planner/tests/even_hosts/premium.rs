@@ -137,3 +137,39 @@ proptest! {
         prop_assert!(cost(&decided) <= most.max(cost(&shared) * 101 / 100), "{} for {}", cost(&decided), cost(&shared));
     }
 }
+
+/// Workloads that are spread over zones, and over hosts if possible, use the hosts that they need without the latter.
+#[test]
+fn soft_spread_over_hosts_costs_no_more_than_its_premium() {
+    let fleet = |soft: bool| {
+        let mut snapshot = cluster_in(&["a", "b", "c"]);
+        for (number, cpu) in [200, 350, 500, 650, 800].into_iter().enumerate() {
+            let app = format!("web-{number}");
+            let spreads = [Spread { key: label::ZONE.to_owned(), ..spread(&app, 1, true) }, spread(&app, 1, false)];
+            let spreads = if soft { spreads.to_vec() } else { spreads[..1].to_vec() };
+            add_pods(&mut snapshot, shape(&app, cpu, 512, spreads), 9);
+        }
+        with_premium(&snapshot, PreferencePremium::Percent(10))
+    };
+    let (soft, none) = (fleet(true), fleet(false));
+    assert!(cost(&soft) * 10 <= cost(&none) * 11, "{} without preferences {}", cost(&soft), cost(&none));
+    let decisions = &soft.report.preferences;
+    assert_eq!(decisions.len(), 5, "{decisions:#?}");
+    let within = |it: &PreferenceDecision| !it.is_honoured || it.premium <= it.limit;
+    assert!(decisions.iter().all(within), "{decisions:#?}");
+}
+
+/// A workload of two pods keeps two hosts, whatever they cost.
+#[test]
+fn two_pods_that_prefer_separate_hosts_never_share_one() {
+    let mut snapshot = cluster();
+    add_pods(&mut snapshot, separate_app("gateway", 100, 128), 2);
+    add_pods(&mut snapshot, shape("batch", 1000, 2048, Vec::new()), 20);
+    let decided = with_premium(&snapshot, PreferencePremium::Percent(0));
+    let hosts: Vec<usize> = (0..2).filter_map(|pod| launch_of(&decided, pod)).collect();
+    assert!(hosts.len() == 2 && hosts[0] != hosts[1], "{:#?}", decided.launches);
+}
+
+fn launch_of(decided: &Plan, pod: usize) -> Option<usize> {
+    decided.launches.iter().position(|launch| launch.pods.contains(&pod))
+}

@@ -44,13 +44,18 @@ impl Market {
     /// # Errors
     /// Returns an error if there are nodes, or if a pod fits no instance type.
     pub fn of(snapshot: &Snapshot) -> anyhow::Result<Self> {
+        Self::whole(snapshot)?.reduced()
+    }
+
+    /// Reads a snapshot without nodes, and keeps all nodes that can be launched. The items are those of [`kinds`].
+    ///
+    /// # Errors
+    /// Returns an error if there are nodes.
+    pub(super) fn whole(snapshot: &Snapshot) -> anyhow::Result<Self> {
         if !snapshot.nodes.is_empty() {
             bail!("the bound is for fleets that are bought whole, but the snapshot has {} nodes", snapshot.nodes.len());
         }
-        let mut counts: BTreeMap<usize, f64> = BTreeMap::new();
-        snapshot.pods.iter().for_each(|pod| *counts.entry(pod.shape).or_default() += 1.0);
-        let shapes: Vec<(&PodShape, f64)> =
-            counts.iter().map(|(shape, count)| (snapshot.shapes[*shape].as_ref(), *count)).collect();
+        let shapes = kinds(snapshot);
         let names: BTreeSet<&str> =
             shapes.iter().flat_map(|(shape, _)| shape.requests.iter().map(|(name, _)| name)).collect();
         let amounts = |of: &Resources| -> Vec<f64> { names.iter().map(|name| of.get(name) as f64).collect() };
@@ -64,7 +69,7 @@ impl Market {
             let types = snapshot.catalogues.get(pool.catalogue).map_or(&[][..], |catalogue| &catalogue.types);
             market.machines.extend(types.iter().filter_map(|kind| machine(snapshot, pool, kind, &shapes, &amounts)));
         }
-        market.reduced()
+        Ok(market)
     }
 
     /// Removes nodes that fit nothing or that another one replaces.
@@ -72,17 +77,31 @@ impl Market {
     /// # Errors
     /// Returns an error if an item fits no instance type.
     pub fn reduced(mut self) -> anyhow::Result<Self> {
+        self.exclude_what_does_not_fit();
+        if let Some(item) = self.item_without_machine() {
+            return Err(anyhow!("a kind of {} pods that requests {:?} fits no machine", item.count, item.needs));
+        }
+        self.machines.retain(|machine| machine.takes.iter().any(|takes| *takes));
+        Ok(self.without_replaced())
+    }
+
+    /// Corrects `takes` for items that are larger than the node.
+    pub(super) fn exclude_what_does_not_fit(&mut self) {
         for machine in &mut self.machines {
             for (takes, item) in machine.takes.iter_mut().zip(&self.items) {
                 *takes &= item.needs.iter().zip(&machine.allocatable).all(|(need, allocatable)| need <= allocatable);
             }
         }
-        for (position, item) in self.items.iter().enumerate() {
-            if !self.machines.iter().any(|machine| machine.takes[position]) {
-                return Err(anyhow!("a kind of {} pods that requests {:?} fits no machine", item.count, item.needs));
-            }
-        }
-        self.machines.retain(|machine| machine.takes.iter().any(|takes| *takes));
+    }
+
+    /// Returns the first item that no node takes.
+    pub(super) fn item_without_machine(&self) -> Option<&Item> {
+        let placed = |position: usize| self.machines.iter().any(|machine| machine.takes[position]);
+        self.items.iter().enumerate().find(|(position, _)| !placed(*position)).map(|(_, item)| item)
+    }
+
+    /// Removes nodes that another one replaces.
+    pub(super) fn without_replaced(mut self) -> Self {
         self.machines.sort_by(|one, other| one.price.total_cmp(&other.price).then_with(|| one.name.cmp(&other.name)));
         let mut kept: Vec<Machine> = Vec::new();
         for machine in std::mem::take(&mut self.machines) {
@@ -91,8 +110,15 @@ impl Market {
             }
         }
         self.machines = kept;
-        Ok(self)
+        self
     }
+}
+
+/// Returns the distinct constraints of the pods, each with the number of its pods.
+pub(super) fn kinds(snapshot: &Snapshot) -> Vec<(&PodShape, f64)> {
+    let mut counts: BTreeMap<usize, f64> = BTreeMap::new();
+    snapshot.pods.iter().for_each(|pod| *counts.entry(pod.shape).or_default() += 1.0);
+    counts.iter().map(|(shape, count)| (snapshot.shapes[*shape].as_ref(), *count)).collect()
 }
 
 impl Machine {

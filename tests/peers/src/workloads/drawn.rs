@@ -3,15 +3,15 @@
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
-use super::{Daemon, Deployment, Workload};
+use super::{Daemon, Deployment, Pool, Workload};
 
-type Requirement = (&'static str, &'static str, Vec<&'static str>);
+pub(super) type Requirement = (&'static str, &'static str, Vec<&'static str>);
 
 const CATEGORY: &str = "karpenter.k8s.aws/instance-category";
 const ARCH: &str = "kubernetes.io/arch";
 
 /// Returns the requirements of the NodePool in Karpenter's getting-started page.
-fn usual() -> Vec<Requirement> {
+pub(super) fn usual() -> Vec<Requirement> {
     vec![
         (CATEGORY, "In", vec!["c", "m", "r"]),
         (ARCH, "In", vec!["amd64"]),
@@ -36,9 +36,10 @@ pub(super) fn heavy_tailed() -> Workload {
     Workload {
         name: "heavy-tailed",
         about: "300 deployments: CPU lognormal about 250m, memory lognormal about 3 GiB a CPU, replicas Pareto",
-        pool: usual(),
+        pools: Pool::only(usual()),
         deployments: (0..300).map(deployment).collect(),
         daemons: Vec::new(),
+        constrained: false,
     }
 }
 
@@ -62,9 +63,10 @@ pub(super) fn cpu_and_memory() -> Workload {
     Workload {
         name: "cpu-and-memory",
         about: "30 CPU-heavy deployments of 10 pods and 30 memory-heavy ones of 20, either architecture",
-        pool,
+        pools: Pool::only(pool),
         deployments: (0..60).map(deployment).collect(),
         daemons: Vec::new(),
+        constrained: false,
     }
 }
 
@@ -100,9 +102,10 @@ pub(super) fn many_daemons() -> Workload {
     Workload {
         name: "many-daemons",
         about: "20 DaemonSets of about 1.5 CPUs and 3 GiB a node, 40 deployments of 25 pods, either architecture",
-        pool,
+        pools: Pool::only(pool),
         deployments: (0..40).map(deployment).collect(),
         daemons,
+        constrained: false,
     }
 }
 

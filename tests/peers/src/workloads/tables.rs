@@ -1,6 +1,6 @@
 //! Workloads with sizes from a table: those of Karpenter's own end-to-end performance suites.
 
-use super::{Deployment, Workload};
+use super::{Deployment, Key, Pool, Rule, Workload};
 
 const GIB: u64 = 1024;
 
@@ -46,21 +46,29 @@ fn below_32() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
 /// Returns 30 deployments with 1,000 pods, all spread over zones. Three have anti-affinity on hosts, three are spread over
 /// hosts.
 pub(super) fn wide() -> Workload {
+    let rules = |index: usize| {
+        let hosts = match index {
+            0..3 => Some(Rule::Apart(Key::Host)),
+            3..6 => Some(Rule::Spread(Key::Host, 1)),
+            _ => None,
+        };
+        [Rule::Spread(Key::Zone, 1)].into_iter().chain(hosts).collect()
+    };
     let row = |(index, (cpu, memory)): (usize, &(u64, u64))| Deployment {
         name: format!("wide-{:02}", index + 1),
         replicas: if index < 20 { 35 } else { 30 },
         cpu: *cpu,
         memory: *memory,
-        zone_spread: true,
-        host_spread: (3..6).contains(&index),
-        alone_on_host: index < 3,
+        rules: rules(index),
+        ..Deployment::default()
     };
     Workload {
         name: "wide",
         about: "Karpenter's suite Wide: 30 deployments, 1,000 pods, all zone-spread, types below 32 CPUs",
-        pool: below_32(),
+        pools: Pool::only(below_32()),
         deployments: WIDE.iter().enumerate().map(row).collect(),
         daemons: Vec::new(),
+        constrained: false,
     }
 }
 
@@ -76,8 +84,9 @@ pub(super) fn small_and_large() -> Workload {
     Workload {
         name: "small-and-large",
         about: "Karpenter's suite Basic: 500 pods of 900m and 3100Mi, 500 of 3500m and 28Gi, types below 32 CPUs",
-        pool: below_32(),
+        pools: Pool::only(below_32()),
         deployments: vec![size("small", 900, 3100), size("large", 3500, 28 * GIB)],
         daemons: Vec::new(),
+        constrained: false,
     }
 }

@@ -20,6 +20,9 @@ use crate::provision::topology::{Counts, Domain, GroupId, HOST, KeyId, PossibleL
 
 pub(in crate::provision) type TemplateId = usize;
 
+/// Possible values of a label.
+type LabelValues = Arc<BTreeSet<String>>;
+
 /// A NodePool's requirements after the requirements of some pods were added.
 #[derive(Clone)]
 pub(in crate::provision) struct NodeTemplate {
@@ -78,6 +81,7 @@ pub(in crate::provision) struct NodeTemplates<'a> {
     narrowed: BTreeMap<(TemplateId, RequirementSetId), Option<TemplateId>>,
     pinned: BTreeMap<(TemplateId, KeyId, Domain), Option<TemplateId>>,
     values: BTreeMap<(TemplateId, KeyId), Arc<[Domain]>>,
+    value_names: RefCell<BTreeMap<(TemplateId, String), LabelValues>>,
     /// True if a template's nodes will lack a label.
     lacking: RefCell<BTreeMap<(TemplateId, KeyId), bool>>,
     /// True if spreads count pods on launches of a template.
@@ -97,6 +101,7 @@ impl<'a> NodeTemplates<'a> {
             narrowed: BTreeMap::new(),
             pinned: BTreeMap::new(),
             values: BTreeMap::new(),
+            value_names: RefCell::default(),
             lacking: RefCell::default(),
             counting: RefCell::default(),
             classes: BTreeMap::new(),
@@ -261,13 +266,18 @@ impl<'a> NodeTemplates<'a> {
         }
         let name = topology.key_name(key).to_owned();
         let values: Arc<[Domain]> =
-            self.value_names(template, &name).into_iter().map(|value| topology.domain(key, &value)).collect();
+            self.value_names(template, &name).iter().map(|value| topology.domain(key, value)).collect();
         self.values.insert((template, key), values.clone());
         values
     }
 
     /// Returns the values of a label that the types of a template, or the claim itself, can give a node.
-    pub(in crate::provision) fn value_names(&self, template: TemplateId, key: &str) -> BTreeSet<String> {
+    pub(in crate::provision) fn value_names(&self, template: TemplateId, key: &str) -> LabelValues {
+        let values = || Arc::new(self.possible_values(template, key));
+        self.value_names.borrow_mut().entry((template, key.to_owned())).or_insert_with(values).clone()
+    }
+
+    fn possible_values(&self, template: TemplateId, key: &str) -> BTreeSet<String> {
         let template = &self.list[template];
         let pool_template = &self.pool_templates[template.pool_template];
         let set = template.requirements.get(key);
@@ -298,7 +308,7 @@ impl<'a> NodeTemplates<'a> {
     pub(in crate::provision) fn settled_values(&self, template: TemplateId, key: &str) -> BTreeSet<String> {
         let pool_template = self.pool_template_of(template);
         if pool_template.sold_by.contains(key) || pool_template.decides(key) {
-            return self.value_names(template, key);
+            return self.value_names(template, key).as_ref().clone();
         }
         let brought = self.list[template].requirements.get(key).filter(|set| !set.allows(None)).and_then(ValueSet::any);
         brought.into_iter().collect()
@@ -338,7 +348,7 @@ impl<'a> NodeTemplates<'a> {
         // A label of the claim itself exists only when its value is fixed.
         let unsettled = !by_type && set.is_none_or(|set| set.single().is_none());
         let lacking = values.is_empty() || unsettled || (by_type && free && own.entries.iter().any(without));
-        PossibleLabels { lacking, values, open: set.filter(|_| unsettled).cloned() }
+        PossibleLabels { lacking, values: values.as_ref().clone(), open: set.filter(|_| unsettled).cloned() }
     }
 
     /// Returns the positions of entries, from one on, that hold a load.

@@ -19,6 +19,7 @@ use super::open_node::{best_alone, open_launch};
 use crate::provision::capacity::NewNodeOption;
 use crate::provision::daemon_overhead::tolerates_daemons;
 use crate::provision::demand::Demand;
+use crate::provision::demand::host_preferences::avoided_pods;
 use crate::provision::fleet::entry_for;
 use crate::provision::select_best::strategy::LoadRule;
 use crate::provision::topology::host_minimum::{
@@ -72,14 +73,10 @@ pub(in crate::provision) fn has_even_pods(solver: &Solver<'_>) -> bool {
     pending_shapes(solver).into_iter().any(is_spread)
 }
 
-/// Returns the shapes of pending pods that prefer separate hosts and could share them, each with the pods that it avoids.
+/// Returns the shapes of pending pods that prefer separate hosts, each with the pods that it avoids.
 pub(in crate::provision) fn separate_shapes(solver: &Solver<'_>) -> Vec<(usize, GroupId)> {
-    let avoided = |shape: usize| {
-        let demand = &solver.problem.demands[shape];
-        let level = even_level(demand, &solver.topology, true).filter(|level| *level > 0);
-        level.and_then(|_| demand.levels[0].rules.iter().find(|rule| is_separate(rule)))
-    };
-    pending_shapes(solver).into_iter().filter_map(|shape| Some((shape, avoided(shape)?.group))).collect()
+    let avoided = |shape: usize| Some((shape, avoided_pods(&solver.problem.demands[shape])?));
+    pending_shapes(solver).into_iter().filter_map(avoided).collect()
 }
 
 fn pending_shapes(solver: &Solver<'_>) -> BTreeSet<usize> {

@@ -30,7 +30,7 @@ pub(in crate::provision) fn price_alone(solver: &mut Solver<'_>, attempt: Attemp
 pub(in crate::provision) fn price_limit(rule: LoadRule, separate: i64) -> i64 {
     match rule {
         LoadRule::One | LoadRule::Own | LoadRule::Even | LoadRule::Shared | LoadRule::SharedByOwn => separate,
-        LoadRule::Fit | LoadRule::Fleet => 0,
+        LoadRule::Fit | LoadRule::Fleet | LoadRule::SharedFleet => 0,
     }
 }
 
@@ -100,7 +100,7 @@ fn load_of(
     attempt: Attempt,
     pods: &[usize],
 ) -> (usize, Vec<(usize, usize)>) {
-    if solver.progress.strategy.load == LoadRule::Fleet
+    if solver.progress.strategy.load.plans_fleet()
         && let Some(planned) = next_planned(solver, option, attempt)
     {
         return planned;

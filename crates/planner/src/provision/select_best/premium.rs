@@ -1,4 +1,5 @@
-//! Price of preferences: pods that prefer separate hosts keep them where the fleet gets dearer by no more than the premium.
+//! Price of preferences: pods that prefer separate hosts keep them where the fleet gets dearer by no more than the premium. They
+//! prefer them by anti-affinity, or by a spread over hosts with `ScheduleAnyway`.
 //!
 //! The start is the fleet in which no workload keeps separate hosts. One workload after the other, the one with the highest
 //! cost first, keeps its hosts if the difference in cost is within its own limit. A preference is therefore neither dropped nor
@@ -15,13 +16,15 @@ use std::sync::Arc;
 use super::{StrategyResult, side_by_side};
 use crate::provision::fleet::total_requests;
 use crate::provision::phases::even_hosts::separate_shapes;
-use crate::provision::select_best::strategy;
+use crate::provision::select_best::strategy::{self, Strategy};
 use crate::provision::topology::{GroupId, KnownDomains};
 use crate::provision::{PlanInput, Solver};
-use crate::{MicroDollars, PodVerdict, Preference, PreferenceDecision, PreferencePremium, Snapshot};
+use crate::{MicroDollars, PodVerdict, Preference, PreferenceDecision, PreferencePremium, Snapshot, label};
 
 /// Maximum number of workloads that are decided one by one; those with the lowest cost beyond it are decided together.
 const MOST_WORKLOADS: usize = 16;
+/// Weight of a spread with `ScheduleAnyway`, which has none of its own: as much as the heaviest affinity.
+const SPREAD_WEIGHT: i128 = 100;
 /// Maximum number of rounds: an honoured preference may open hosts that another workload can use.
 const MOST_ROUNDS: usize = 2;
 
@@ -36,26 +39,34 @@ struct Workload {
 /// Inputs of the solutions that are compared.
 struct Comparison<'a> {
     input: &'a PlanInput<'a>,
+    strategies: Vec<Strategy>,
+    workloads: Vec<Workload>,
     /// Pods that may be without a place.
     left: &'a BTreeSet<usize>,
 }
 
 /// Returns the solution that honours preferences within their premium, with a decision for each workload. `best` honours all
-/// of them. Pods that are not `left` need a place.
-pub(super) fn within_premium(input: &PlanInput<'_>, best: StrategyResult, left: &BTreeSet<usize>) -> StrategyResult {
+/// of them. Pods that are not `left` need a place. A shared fleet is compared only `with_fleet`.
+pub(super) fn within_premium(
+    input: &PlanInput<'_>,
+    best: StrategyResult,
+    left: &BTreeSet<usize>,
+    with_fleet: bool,
+) -> StrategyResult {
     let snapshot = input.snapshot;
-    let comparison = Comparison { input, left };
-    let workloads = if is_unlimited(snapshot) { Vec::new() } else { comparison.workloads() };
+    let workloads = if is_unlimited(snapshot) { Vec::new() } else { workloads(input) };
     if workloads.is_empty() {
         return best;
     }
+    let strategies = strategy::SHARED.into_iter().chain(with_fleet.then_some(strategy::SHARED_FLEET)).collect();
+    let comparison = Comparison { input, strategies, workloads, left };
     let Some(shared) = comparison.solve(&BTreeSet::new()) else { return best };
     if best.score <= shared.score {
         let free = |workload: &Workload| decision(snapshot, workload, Some(0), comparison.limit(&shared, workload));
-        let decisions = workloads.iter().map(free).collect();
+        let decisions = comparison.workloads.iter().map(free).collect();
         return with_decisions(best, decisions);
     }
-    let (chosen, decisions) = comparison.decide(shared, &workloads, &best);
+    let (chosen, decisions) = comparison.decide(shared, &best);
     if best.score > chosen.score {
         return with_decisions(chosen, decisions);
     }
@@ -69,34 +80,17 @@ impl<'a> Comparison<'a> {
     fn solve(&self, separate: &BTreeSet<usize>) -> Option<StrategyResult> {
         let mut begun = Solver::new(self.input, &KnownDomains::default());
         begun.progress.separate = Arc::new(separate.clone());
-        let solutions = side_by_side(begun, &strategy::SHARED).into_iter();
-        solutions.filter(|solution| solution.left.is_subset(self.left)).min_by_key(|solution| solution.score)
+        let solutions = side_by_side(begun, &self.strategies).into_iter();
+        let valid = |solution: &StrategyResult| {
+            solution.left.is_subset(self.left)
+                && self.workloads.iter().all(|workload| has_two_hosts(solution, workload))
+        };
+        solutions.filter(valid).min_by_key(|solution| solution.score)
     }
 
-    /// Returns the workloads whose pods prefer separate hosts: the pods that avoid the same pods.
-    fn workloads(&self) -> Vec<Workload> {
-        let solver = Solver::new(self.input, &KnownDomains::default());
-        let mut workloads: BTreeMap<GroupId, Workload> = BTreeMap::new();
-        let groups: BTreeMap<usize, GroupId> = separate_shapes(&solver).into_iter().collect();
-        for (pod, shape) in solver.problem.demand_of.iter().enumerate() {
-            let is_pending = self.input.snapshot.pods[pod].nominated.is_none();
-            if let Some(group) = groups.get(shape).filter(|_| is_pending) {
-                let workload = workloads.entry(*group).or_default();
-                workload.shapes.insert(*shape);
-                workload.pods.push(pod);
-            }
-        }
-        workloads.into_values().collect()
-    }
-
-    fn decide(
-        &self,
-        mut chosen: StrategyResult,
-        workloads: &[Workload],
-        best: &StrategyResult,
-    ) -> (StrategyResult, Vec<PreferenceDecision>) {
-        let candidates = self.candidates(&chosen, workloads);
-        let everything: BTreeSet<usize> = workloads.iter().flat_map(|workload| workload.shapes.clone()).collect();
+    fn decide(&self, mut chosen: StrategyResult, best: &StrategyResult) -> (StrategyResult, Vec<PreferenceDecision>) {
+        let candidates = self.candidates(&chosen);
+        let everything: BTreeSet<usize> = self.workloads.iter().flat_map(|workload| workload.shapes.clone()).collect();
         let mut separate: BTreeSet<usize> = BTreeSet::new();
         let mut decisions: Vec<Option<PreferenceDecision>> = vec![None; candidates.len()];
         for _ in 0..MOST_ROUNDS {
@@ -129,8 +123,8 @@ impl<'a> Comparison<'a> {
     }
 
     /// Returns the workloads in the order of their decisions: those with the highest cost first, the last ones together.
-    fn candidates(&self, shared: &StrategyResult, workloads: &[Workload]) -> Vec<Workload> {
-        let mut order: Vec<&Workload> = workloads.iter().collect();
+    fn candidates(&self, shared: &StrategyResult) -> Vec<Workload> {
+        let mut order: Vec<&Workload> = self.workloads.iter().collect();
         order.sort_by_cached_key(|workload| -self.cost(shared, workload));
         let mut candidates: Vec<Workload> = order.iter().take(MOST_WORKLOADS).map(|it| (*it).clone()).collect();
         let mut rest = Workload::default();
@@ -151,7 +145,9 @@ impl<'a> Comparison<'a> {
         let shapes = workload.pods.iter().map(|pod| &self.input.snapshot.shapes[self.input.snapshot.pods[*pod].shape]);
         let (mut own, mut all) = (0_i128, 0_i128);
         for shape in shapes {
-            let apart: i128 = shape.prefers_apart.iter().map(|it| i128::from(it.weight)).sum();
+            let spreads = shape.spread.iter().filter(|it| !it.hard && it.key == label::HOSTNAME).count() as i128;
+            let weights: i128 = shape.prefers_apart.iter().map(|it| i128::from(it.weight)).sum();
+            let apart = weights + spreads * SPREAD_WEIGHT;
             own += apart;
             all += apart + shape.preferred.iter().map(|it| i128::from(it.weight)).sum::<i128>();
         }
@@ -189,6 +185,28 @@ impl<'a> Comparison<'a> {
     }
 }
 
+/// Returns the workloads whose pods prefer separate hosts: the pods that avoid the same pods.
+fn workloads(input: &PlanInput<'_>) -> Vec<Workload> {
+    let solver = Solver::new(input, &KnownDomains::default());
+    let mut workloads: BTreeMap<GroupId, Workload> = BTreeMap::new();
+    let groups: BTreeMap<usize, GroupId> = separate_shapes(&solver).into_iter().collect();
+    for (pod, shape) in solver.problem.demand_of.iter().enumerate() {
+        let is_pending = input.snapshot.pods[pod].nominated.is_none();
+        if let Some(group) = groups.get(shape).filter(|_| is_pending) {
+            let workload = workloads.entry(*group).or_default();
+            workload.shapes.insert(*shape);
+            workload.pods.push(pod);
+        }
+    }
+    workloads.into_values().collect()
+}
+
+/// Reports whether several pods of a workload that are all launched have two hosts or more.
+fn has_two_hosts(solution: &StrategyResult, workload: &Workload) -> bool {
+    let launched: Vec<usize> = launches_of(solution, workload).map(|(_, launch)| launch).collect();
+    launched.len() < workload.pods.len().max(2) || launched.iter().any(|launch| *launch != launched[0])
+}
+
 /// Reports whether every NodePool honours preferences at any cost.
 fn is_unlimited(snapshot: &Snapshot) -> bool {
     let usual = snapshot.policy.preference_premium;
@@ -209,11 +227,19 @@ fn launches_of(solution: &StrategyResult, workload: &Workload) -> impl Iterator<
 fn shares_hosts(solution: &StrategyResult, workload: &Workload) -> bool {
     let drops = |pod: &usize| match &solution.plan.report.pods[*pod] {
         PodVerdict::Existing { dropped, .. } | PodVerdict::Launch { dropped, .. } => {
-            dropped.iter().any(|it| matches!(it, Preference::Apart { .. }))
+            dropped.iter().any(is_for_separate_hosts)
         }
         PodVerdict::Unschedulable { .. } | PodVerdict::Postponed => false,
     };
     workload.pods.iter().any(drops)
+}
+
+fn is_for_separate_hosts(preference: &Preference) -> bool {
+    match preference {
+        Preference::Apart { .. } => true,
+        Preference::Spread { key } => key == label::HOSTNAME,
+        Preference::Near { .. } | Preference::Nodes { .. } | Preference::SoftTaints | Preference::Share { .. } => false,
+    }
 }
 
 /// Creates the decision about a workload; without a premium, separate hosts leave pods without a place.

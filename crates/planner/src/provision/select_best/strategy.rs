@@ -34,12 +34,19 @@ pub(crate) enum LoadRule {
     Shared,
     /// The same, but only pods that avoid each other share the hosts evenly. Other pods join where they fit.
     SharedByOwn,
+    /// One part of the cheapest fleet for all pending pods. Pods that prefer separate hosts are on at least two.
+    SharedFleet,
 }
 
 impl LoadRule {
+    /// Reports whether launches are parts of a fleet for all pending pods.
+    pub(in crate::provision) fn plans_fleet(self) -> bool {
+        matches!(self, Self::Fleet | Self::SharedFleet)
+    }
+
     /// Reports whether pods that prefer separate hosts may share them.
     pub(in crate::provision) fn shares_hosts(self) -> bool {
-        matches!(self, Self::Shared | Self::SharedByOwn)
+        matches!(self, Self::Shared | Self::SharedByOwn | Self::SharedFleet)
     }
 }
 
@@ -66,11 +73,17 @@ pub(in crate::provision) const SHARED: [Strategy; 2] = [
     Strategy { order: QueueOrder::Size, load: LoadRule::SharedByOwn },
 ];
 
+/// Further strategy for plans with few pods of few shapes, some of which prefer separate hosts.
+pub(in crate::provision) const SHARED_FLEET: Strategy =
+    Strategy { order: QueueOrder::Size, load: LoadRule::SharedFleet };
+
 /// Further strategies for plans with many pods but few shapes.
 const FEW_SHAPES: [Strategy; 1] = [Strategy { order: QueueOrder::Size, load: LoadRule::Fleet }];
 
 /// Maximum for few pods: pods on launches, and pods times shapes.
 const MOST_PODS: (usize, usize) = (2_000, 400_000);
+/// Maximum of pods times shapes for a shared fleet, because each preference is priced by fleets of its own.
+const MOST_SHARED: usize = 20_000;
 /// Maximum for few shapes.
 const MOST_SHAPES: usize = 120;
 
@@ -84,6 +97,11 @@ pub(in crate::provision) fn more(pods: usize, shapes: usize) -> &'static [Strate
         2..=MOST_SHAPES => &FEW_SHAPES,
         _ => &[],
     }
+}
+
+/// Reports whether a plan with so many pods of so many shapes prices preferences by [`SHARED_FLEET`] too.
+pub(in crate::provision) fn shares_fleet(pods: usize, shapes: usize) -> bool {
+    pods.saturating_mul(shapes) <= MOST_SHARED
 }
 
 /// Reports whether a plan has few pods on launches or without a place.
