@@ -9,6 +9,7 @@ pub mod curve;
 pub mod daily;
 pub mod disruption;
 pub mod fixture;
+pub mod growth;
 pub mod karpenter;
 pub mod limited;
 pub mod memory;

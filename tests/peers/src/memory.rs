@@ -45,6 +45,8 @@ pub struct Measured {
 const CHANGED: usize = 100;
 /// Number of further builds; the fastest counts.
 const ROUNDS: usize = 5;
+/// 2026-11-02, a day after the creation of all objects.
+const NOW: Timestamp = Timestamp::constant(1_793_577_600, 0);
 const CPUS: [u32; 5] = [100, 250, 500, 1000, 1500];
 
 /// Builds the snapshot of a cluster of this size repeatedly.
@@ -72,7 +74,8 @@ pub fn measure(size: Size) -> anyhow::Result<Measured> {
     Ok(Measured { size, bytes, peak: counted.bytes_max, first, again, changed: CHANGED })
 }
 
-struct Cluster {
+/// API objects of a cluster.
+pub(crate) struct Cluster {
     size: Size,
     pods: Vec<Arc<Pod>>,
     nodes: Vec<Arc<Node>>,
@@ -82,7 +85,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn new(size: Size) -> anyhow::Result<Self> {
+    pub(crate) fn new(size: Size) -> anyhow::Result<Self> {
         Ok(Self {
             size,
             pods: (0..size.pods).map(|index| object(pod(size, index, 0))).collect::<Result<_, _>>()?,
@@ -93,15 +96,20 @@ impl Cluster {
         })
     }
 
-    fn input(&self) -> Input<'_> {
+    pub(crate) fn input(&self) -> Input<'_> {
         Input {
             pods: self.pods.iter().collect(),
             nodes: self.nodes.iter().collect(),
             claims: self.claims.iter().collect(),
             pools: self.pools.iter().collect(),
             catalogues: BTreeMap::from([("default".to_owned(), Arc::clone(&self.catalogue))]),
-            ..Input::at(Timestamp::UNIX_EPOCH)
+            ..Input::at(NOW)
         }
+    }
+
+    /// Adds instance types for new nodes.
+    pub(crate) fn set_types(&mut self, catalogue: Catalogue) {
+        self.catalogue = Arc::new(Catalogue { name: "default".to_owned(), ..catalogue });
     }
 
     /// Replaces some pods by new versions, spread over the cluster.

@@ -3,6 +3,7 @@
 mod agent;
 mod consolidation;
 mod disruption;
+mod growth;
 mod live;
 mod machine;
 mod priced;
@@ -22,6 +23,7 @@ use crate::price::PricedWorkload;
 
 pub use agent::Agent;
 pub use disruption::Disruption;
+pub use growth::Growth;
 pub use live::Live;
 pub use machine::Machine;
 pub use priced::Constrained;
@@ -43,6 +45,8 @@ pub struct Report {
     pub constrained: Constrained,
     /// Memory and time of a large snapshot.
     pub memory: Measured,
+    /// Memory and times by the size of the cluster.
+    pub growth: Growth,
     /// Planning time by pods and shapes.
     pub curve: Curve,
     /// Planning time with unschedulable pods.
@@ -90,6 +94,7 @@ impl Report {
         all.extend(self.priced.iter().chain(&self.constrained.0).map(PricedWorkload::measure));
         all.push(Measure::alone(format!("memory-{pods}-pods"), mebibytes(self.memory.bytes), "MiB"));
         all.push(Measure::alone(format!("snapshot-{pods}-pods"), self.memory.again.as_secs_f64(), "s"));
+        all.extend(self.growth.measures());
         all
     }
 
@@ -117,7 +122,7 @@ impl Report {
         write!(page, "{}", self.constrained)?;
         self.write_curve(page)?;
         self.write_memory(page)?;
-        write!(page, "{}{}", self.disruption, self.agent)
+        write!(page, "{}{}{}", self.growth, self.disruption, self.agent)
     }
 
     fn write_compared(&self, page: &mut String) -> fmt::Result {

@@ -14,16 +14,19 @@ use crate::karpenter::Karpenter;
 use crate::limited::{self, Hours};
 use crate::memory::Size;
 use crate::price::PricedWorkload;
-use crate::report::{Agent, Constrained, Disruption, Live, Machine, Measure, Report, renewed, with_separate_sections};
+use crate::report::{
+    Agent, Constrained, Disruption, Growth, Live, Machine, Measure, Report, renewed, with_separate_sections,
+};
 use crate::traces::{self, Part, azure};
 use crate::workloads::Workload;
-use crate::{compare, consolidation, curve, daily, disruption, memory, price, workloads};
+use crate::{compare, consolidation, curve, daily, disruption, growth, memory, price, workloads};
 
 const USAGE: &str =
     "usage: peers [--quick]          everything: writes target/peers/planner.json, disruption.json and docs/performance.md
        peers fixtures FOLDER [WORKLOAD...]  pods and catalogues of the workloads, as files
        peers bound [WORKLOAD...]  cost of Kerf's plans over the lower bound, one line a workload
        peers constrained          workloads with constraints: writes their part of docs/performance.md
+       peers growth               clusters of up to 15,000 nodes: writes their part of docs/performance.md
        peers disruption           disrupting nodes: writes target/peers/disruption.json and its part of docs/performance.md
        peers live                 writes what `make peers-live` measured last into docs/performance.md
        peers consolidation | give-back | drift    one part of that
@@ -56,6 +59,7 @@ fn carry_out(arguments: &[String]) -> anyhow::Result<()> {
         }
         ["bound", names @ ..] => bound(names),
         ["constrained"] => renew(&constrained(&Karpenter::find()?)?, &Machine::here("peers constrained").date),
+        ["growth"] => renew(&growth(&growth::NODES)?, &Machine::here("peers growth").date),
         ["disruption"] => renew(&taking_away()?, &Machine::here("peers disruption").date),
         ["live"] => renew_live(&Live::day(&results())?),
         ["consolidation"] => whole_pass().map(|it| println!("{it}")),
@@ -80,6 +84,16 @@ fn bound(names: &[&str]) -> anyhow::Result<()> {
 /// Returns the workloads of these names, or all of them for an empty list.
 fn chosen(names: &[&str]) -> impl Iterator<Item = Workload> {
     workloads::all().into_iter().filter(|it| names.is_empty() || names.contains(&it.name))
+}
+
+/// Measures clusters with these numbers of nodes.
+fn growth(nodes: &[usize]) -> anyhow::Result<Growth> {
+    let measured = |nodes: &usize| {
+        let one = growth::measure(*nodes)?;
+        println!("{one:?}");
+        Ok(one)
+    };
+    nodes.iter().map(measured).collect::<anyhow::Result<_>>().map(Growth)
 }
 
 /// Measures the workloads with constraints.
@@ -196,7 +210,9 @@ fn full() -> anyhow::Result<()> {
     let curve = curve::curve(&[1_000, 3_000, 10_000, 30_000, 100_000], &[1, 10, 100, 1_000]);
     let strangers = curve::strangers(10_000);
     let (disruption, agent) = (Disruption::default(), Agent::read(&results())?);
-    let report = Report { machine, compared, priced: plain, constrained, memory, curve, strangers, disruption, agent };
+    let growth = growth(&growth::NODES)?;
+    let report =
+        Report { machine, compared, priced: plain, constrained, memory, growth, curve, strangers, disruption, agent };
     let measures = report.measures();
     measures.iter().for_each(print);
     write(&results().join("planner.json"), &(serde_json::to_string_pretty(&measures)? + "\n"))?;
@@ -241,7 +257,9 @@ pub fn quick(folder: &Path) -> anyhow::Result<Vec<Measure>> {
     let consolidation = Some(consolidation::measure(&folder.join("settled-50"), &karpenter, 3)?);
     let disruption = Disruption { consolidation, give_back, ..Disruption::default() };
     let agent = Agent::default();
-    let report = Report { machine, compared, priced: plain, constrained, memory, curve, strangers, disruption, agent };
+    let growth = growth(&[30])?;
+    let report =
+        Report { machine, compared, priced: plain, constrained, memory, growth, curve, strangers, disruption, agent };
     write(&folder.join("disruption.json"), &serde_json::to_string_pretty(&report.disruption.measures())?)?;
     write(&folder.join("planner.json"), &serde_json::to_string_pretty(&report.measures())?)?;
     write(&folder.join("performance.md"), &report.page())?;

@@ -13,6 +13,7 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::{Value, json};
 
+pub use catalogue::on_demand_types;
 pub use manifest::{Daemon, Deployment, Key, Pool, Rule};
 
 /// Pending pods, DaemonSets, and NodePools for them.

@@ -20,6 +20,10 @@ fn quick_writes_a_value_for_every_measure() {
         "cost-over-bound/hosts-20",
         "memory-1000-pods",
         "snapshot-1000-pods",
+        "growth-30/plan",
+        "growth-30/consolidation",
+        "growth-30/snapshot",
+        "growth-30/memory",
     ];
     assert_eq!(names, expected);
     for measure in &measures {
@@ -42,5 +46,8 @@ fn quick_writes_a_value_for_every_measure() {
     assert!(disruption.iter().all(|it| it["ours"].as_f64().unwrap() > 0.0), "{disruption:?}");
     let page = fs::read_to_string(folder.join("performance.md")).unwrap();
     assert!(page.starts_with("# Performance\n") && page.contains("| diverse-1000 |"), "{page}");
-    assert!(page.contains("| Kerf, budget 10 % |") && page.contains("| hosts-20 |"), "{page}");
+    assert!(
+        page.contains("| Kerf, budget 10 % |") && page.contains("| hosts-20 |") && page.contains("| 30 | 600 |"),
+        "{page}"
+    );
 }

@@ -10,15 +10,24 @@ use cloud::nodeclass::{ResolvedImage, Zone};
 use cloud::types::{ClassSettings, OfferingSource, Source, catalogue};
 use cloud::unavailable_offerings::UnavailableOfferings;
 use jiff::Timestamp;
-use planner::{CapacityType, InstanceType, Resources};
+use planner::{CapacityType, Catalogue, InstanceType, Resources};
 use serde_json::{Value, json};
 
 const REGION: &str = "us-east-1";
 /// Zones of the catalogue. Clusters have three zones more often than six, and these three offer nearly every type.
 const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
 
-/// Returns every type with an on-demand price.
+/// Returns every type with an on-demand price, as a file.
 pub(super) fn on_demand() -> anyhow::Result<Value> {
+    let types: Vec<Value> = on_demand_types()?.types.iter().filter_map(row).collect();
+    Ok(json!({"instanceTypes": types}))
+}
+
+/// Returns every type with an on-demand price.
+///
+/// # Errors
+/// Returns an error if the facts about the types cannot be read.
+pub fn on_demand_types() -> anyhow::Result<Catalogue> {
     let facts = data::facts()?;
     let infos: Vec<_> = data::instance_types()?.values().cloned().collect();
     let mut market = OfferingSource::new(facts.on_demand.clone());
@@ -35,9 +44,7 @@ pub(super) fn on_demand() -> anyhow::Result<Value> {
         images: &images,
     };
     let settings = cloud::Settings { region: REGION.to_owned(), ..cloud::Settings::default() };
-    let all = catalogue(&source, &class, &settings, Timestamp::UNIX_EPOCH);
-    let types: Vec<Value> = all.types.iter().filter_map(row).collect();
-    Ok(json!({"instanceTypes": types}))
+    Ok(catalogue(&source, &class, &settings, Timestamp::UNIX_EPOCH))
 }
 
 fn row(kind: &InstanceType) -> Option<Value> {
