@@ -81,7 +81,7 @@ fn best_of(input: &PlanInput<'_>) -> Plan {
     if !more.is_empty() {
         all.extend(side_by_side(Solver::new(input, &KnownDomains::default()), more));
     }
-    if strategy::are_few(pods, shapes) && has_spread(snapshot) {
+    if strategy::are_few(pods, shapes) && may_deal(snapshot) {
         let solver = Solver::new(input, &KnownDomains::default());
         all.extend(has_even_pods(&solver).then(|| solution(solver, strategy::EVEN)));
     }
@@ -101,9 +101,9 @@ fn prefers_separate(snapshot: &Snapshot) -> bool {
     snapshot.shapes.iter().any(|shape| !shape.prefers_apart.is_empty() || soft_spread(shape))
 }
 
-/// Reports whether some pods are spread over domains.
-fn has_spread(snapshot: &Snapshot) -> bool {
-    snapshot.shapes.iter().any(|shape| !shape.spread.is_empty())
+/// Reports whether some pods are spread over domains, or need other pods in theirs.
+fn may_deal(snapshot: &Snapshot) -> bool {
+    snapshot.shapes.iter().any(|shape| !shape.spread.is_empty() || !shape.near.is_empty())
 }
 
 /// Common first part of the strategies that every plan uses.

@@ -9,6 +9,7 @@
 //! Pods that prefer separate hosts share them in the same way, where separate hosts cost more than the premium allows: on at
 //! least two hosts.
 
+mod anchored;
 mod zones;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,7 @@ use crate::provision::topology::host_minimum::{
 use crate::provision::topology::{Counts, GroupId, HOST, KeyId, Rule, RuleKind, Topology};
 use crate::provision::{Attempt, PodPlacement, PodRun, Solver};
 use crate::{PlacementReason, label};
+use anchored::{anchored_shapes, open_anchored_hosts};
 use zones::{ZoneSpread, keeps_zones, uneven_loads, zone_spreads};
 
 /// Pods of one shape, and the number of pods of the shapes before it.
@@ -67,10 +69,11 @@ struct EvenHosts {
     has_zones: bool,
 }
 
-/// Reports whether the strategy for even hosts suits some pending pods: those that are spread over hosts.
+/// Reports whether the strategy for even hosts suits some pending pods: those that are spread over hosts, or need a pod of another
+/// workload on their host.
 pub(in crate::provision) fn has_even_pods(solver: &Solver<'_>) -> bool {
     let is_spread = |shape: usize| is_even(&solver.problem.demands[shape], 0, &solver.topology);
-    pending_shapes(solver).into_iter().any(is_spread)
+    pending_shapes(solver).into_iter().any(is_spread) || !anchored_shapes(solver).is_empty()
 }
 
 /// Returns the shapes of pending pods that prefer separate hosts, each with the pods that it avoids.
@@ -88,6 +91,7 @@ fn pending_shapes(solver: &Solver<'_>) -> BTreeSet<usize> {
 /// placed pods from the queue.
 pub(in crate::provision) fn open_even_hosts(solver: &mut Solver<'_>, queue: &mut Vec<PodRun>) {
     fill_existing_nodes(solver, queue);
+    open_anchored_hosts(solver, queue);
     let mut tried: BTreeSet<usize> = BTreeSet::new();
     loop {
         let is_anchor = |run: &&PodRun| !tried.contains(&run.shape) && level_of(solver, run.shape).is_some();
