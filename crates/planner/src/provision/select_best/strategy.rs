@@ -83,7 +83,7 @@ const FEW_SHAPES: [Strategy; 1] = [Strategy { order: QueueOrder::Size, load: Loa
 /// Maximum for few pods: pods on launches, and pods times shapes.
 const MOST_PODS: (usize, usize) = (2_000, 400_000);
 /// Maximum of pods times shapes for a shared fleet, because each preference is priced by fleets of its own.
-const MOST_SHARED: usize = 20_000;
+const MOST_SHARED: usize = 5_000;
 /// Maximum for few shapes.
 const MOST_SHAPES: usize = 120;
 
