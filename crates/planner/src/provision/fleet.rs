@@ -2,7 +2,8 @@
 //!
 //! A fleet is computed when the first launch of its template is opened, and its patterns are used one by one. Each launch keeps
 //! slots for the pods of its pattern; topology rules decide when each pod takes its slot. Some constraints are not part of the
-//! fleet: other pods' anti-affinity, capacity of reservations, volumes, ports of several workloads. Pods with these constraints are placed one by one.
+//! fleet: other pods' anti-affinity, capacity of reservations, volumes, ports of several workloads. Pods with these constraints
+//! are placed one by one.
 
 use std::collections::BTreeMap;
 
