@@ -137,7 +137,7 @@ impl<'a> Hunt<'a> {
         let bounded = self.reach < 1.0;
         let near = bounded.then_some((self.proven.as_slice(), self.reach));
         let (tried, promised) = self.columns.solve(self.market, near)?;
-        let most: Vec<f64> = self.market.items.iter().map(|item| item.most).collect();
+        let most = self.market.limits();
         let steps = STEPS[self.effort];
         let search = |it: &mut filling::Search<'_>| it.best(&tried, &most, it.price() * (1.0 + PATIENCE), steps);
         let found: Vec<Filling> = self.searches.iter_mut().map(search).collect();

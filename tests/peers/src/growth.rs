@@ -14,7 +14,7 @@ use crate::workloads;
 
 /// Numbers of nodes; each has [`PODS_PER_NODE`] pods.
 pub const NODES: [usize; 4] = [1_000, 2_500, 5_000, 15_000];
-/// Pods of each node, which request about half of its CPU.
+/// Pods of each node, which request about 40 % of its CPU.
 const PODS_PER_NODE: usize = 20;
 /// Owners of the pods.
 const OWNERS: usize = 500;

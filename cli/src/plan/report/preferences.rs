@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use planner::{PodShape, PodVerdict, Preference, PreferenceDecision, PreferencePolicy, label};
+use planner::{PodShape, PodVerdict, Preference, PreferenceDecision, PreferencePolicy};
 use serde::Serialize;
 
 use crate::output::money::dollars;
@@ -43,7 +43,7 @@ pub(super) fn preferences(answer: &PlanAnswer) -> Vec<PreferenceReport> {
         let workload = view::owners(answer, &[position]).pop().map(|(owner, _)| owner).unwrap_or_default();
         for preference in wanted {
             let text = preference.to_string();
-            let decision = decisions.get(&position).filter(|_| is_priced(&preference));
+            let decision = decisions.get(&position).filter(|_| preference.is_for_separate_hosts());
             let report = all.entry((workload.clone(), text.clone())).or_insert_with(|| PreferenceReport {
                 workload: workload.clone(),
                 preference: text,
@@ -89,11 +89,6 @@ fn dropped(verdict: &PodVerdict) -> Option<&[Preference]> {
         PodVerdict::Existing { dropped, .. } | PodVerdict::Launch { dropped, .. } => Some(dropped),
         PodVerdict::Unschedulable { .. } | PodVerdict::Postponed => None,
     }
-}
-
-/// Reports whether the plan compares the price of the preference.
-fn is_priced(preference: &Preference) -> bool {
-    matches!(preference, Preference::Apart { key, .. } | Preference::Spread { key } if key == label::HOSTNAME)
 }
 
 /// Returns the preferences of a shape, without those that only Kerf defines.

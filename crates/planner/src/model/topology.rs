@@ -56,6 +56,14 @@ pub struct PodPreference {
     pub term: PodTerm,
 }
 
+impl Spread {
+    /// Reports whether the constraint is a preference for separate hosts.
+    #[must_use]
+    pub fn prefers_separate_hosts(&self) -> bool {
+        !self.hard && self.key == super::label::HOSTNAME
+    }
+}
+
 impl Selector {
     /// Reports whether these labels are selected.
     #[must_use]

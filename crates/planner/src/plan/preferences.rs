@@ -59,6 +59,14 @@ pub enum Preference {
     },
 }
 
+impl Preference {
+    /// Reports whether pods with the preference prefer separate hosts.
+    #[must_use]
+    pub fn is_for_separate_hosts(&self) -> bool {
+        matches!(self, Self::Apart { key, .. } | Self::Spread { key } if key == label::HOSTNAME)
+    }
+}
+
 impl Display for Preference {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {

@@ -233,12 +233,11 @@ fn is_simple(solver: &Solver<'_>, shape: usize) -> bool {
 
 /// Reports whether no pending pod of another shape needs a host port of this one.
 fn has_own_ports(solver: &Solver<'_>, shape: usize) -> bool {
-    let ports = &solver.problem.demands[shape].shape.ports;
-    let others = solver.problem.demands.iter().zip(&solver.progress.waiting).enumerate();
-    let mut rivals = others.filter(|(other, (_, waiting))| *other != shape && **waiting > 0);
-    ports.is_empty()
-        || !rivals
-            .any(|(_, (demand, _))| demand.shape.ports.iter().any(|port| ports.iter().any(|own| own.clashes(port))))
+    let ports = |shape: usize| &solver.problem.demands[shape].shape.ports;
+    let clashes = |port: &HostPort| ports(shape).iter().any(|own| own.clashes(port));
+    let is_rival =
+        |other: usize| other != shape && solver.progress.waiting[other] > 0 && ports(other).iter().any(clashes);
+    ports(shape).is_empty() || !(0..solver.problem.demands.len()).any(is_rival)
 }
 
 /// Returns the cost of a pod on nodes of other templates, where that is less than its share of this one.

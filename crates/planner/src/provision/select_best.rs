@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread;
 
-use crate::{Plan, PodShape, PodVerdict, Snapshot, label};
+use crate::{Plan, PodShape, PodVerdict, Snapshot, Spread};
 
 use super::demand::capacity_split;
 use super::phases::even_hosts::has_even_pods;
@@ -89,7 +89,7 @@ fn best_of(input: &PlanInput<'_>) -> Plan {
     let best = all.into_iter().min_by_key(|solution| solution.score);
     match best {
         Some(best) if strategy::are_few(pods, shapes) && prefers_separate(snapshot) => {
-            premium::within_premium(input, best, &first, strategy::shares_fleet(pods, shapes)).plan
+            premium::within_premium(input, best, &first, strategy::shared(pods, shapes)).plan
         }
         best => best.map(|best| best.plan).unwrap_or_default(),
     }
@@ -97,8 +97,8 @@ fn best_of(input: &PlanInput<'_>) -> Plan {
 
 /// Reports whether some pods may prefer separate hosts.
 fn prefers_separate(snapshot: &Snapshot) -> bool {
-    let soft_spread = |shape: &PodShape| shape.spread.iter().any(|it| !it.hard && it.key == label::HOSTNAME);
-    snapshot.shapes.iter().any(|shape| !shape.prefers_apart.is_empty() || soft_spread(shape))
+    let spreads = |shape: &PodShape| shape.spread.iter().any(Spread::prefers_separate_hosts);
+    snapshot.shapes.iter().any(|shape| !shape.prefers_apart.is_empty() || spreads(shape))
 }
 
 /// Reports whether some pods are spread over domains, or need other pods in theirs.

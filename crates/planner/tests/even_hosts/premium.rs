@@ -141,7 +141,7 @@ proptest! {
 /// Workloads that are spread over zones, and over hosts if possible, use the hosts that they need without the latter.
 #[test]
 fn soft_spread_over_hosts_costs_no_more_than_its_premium() {
-    let fleet = |soft: bool| {
+    let fleet = |soft: bool, premium: PreferencePremium| {
         let mut snapshot = cluster_in(&["a", "b", "c"]);
         for (number, cpu) in [200, 350, 500, 650, 800].into_iter().enumerate() {
             let app = format!("web-{number}");
@@ -149,9 +149,12 @@ fn soft_spread_over_hosts_costs_no_more_than_its_premium() {
             let spreads = if soft { spreads.to_vec() } else { spreads[..1].to_vec() };
             add_pods(&mut snapshot, shape(&app, cpu, 512, spreads), 9);
         }
-        with_premium(&snapshot, PreferencePremium::Percent(10))
+        with_premium(&snapshot, premium)
     };
-    let (soft, none) = (fleet(true), fleet(false));
+    let percent = PreferencePremium::Percent(10);
+    let (soft, none) = (fleet(true, percent), fleet(false, percent));
+    let unlimited = fleet(true, PreferencePremium::Unlimited);
+    assert!(cost(&unlimited) > cost(&soft), "separate hosts cost {}, shared ones {}", cost(&unlimited), cost(&soft));
     assert!(cost(&soft) * 10 <= cost(&none) * 11, "{} without preferences {}", cost(&soft), cost(&none));
     let decisions = &soft.report.preferences;
     assert_eq!(decisions.len(), 5, "{decisions:#?}");

@@ -22,7 +22,7 @@ const STEPS: u64 = 100;
 pub(super) fn columns(market: &Market, searches: &mut [Search<'_>], worths: &[f64]) -> Columns {
     let mut columns = Columns::singles(market);
     let mut left: Vec<f64> = market.items.iter().map(|item| item.count * TIMES).collect();
-    let most: Vec<f64> = market.items.iter().map(|item| item.most).collect();
+    let most = market.limits();
     let promises = |it: &mut Search<'_>| it.at_most(worths, &most) > PROMISING * it.price();
     let promising: Vec<bool> = searches.iter_mut().map(promises).collect();
     while let Some((machine, filling)) = next(market, searches, &promising, worths, &left) {

@@ -85,6 +85,11 @@ impl Market {
         Ok(self.without_replaced())
     }
 
+    /// Returns the most pods of each item on one node.
+    pub(super) fn limits(&self) -> Vec<f64> {
+        self.items.iter().map(|item| item.most).collect()
+    }
+
     /// Corrects `takes` for items that are larger than the node.
     pub(super) fn exclude_what_does_not_fit(&mut self) {
         for machine in &mut self.machines {

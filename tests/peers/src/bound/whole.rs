@@ -177,7 +177,7 @@ impl<'a> Fleets<'a> {
         if self.market.items.is_empty() {
             return Ok(None);
         }
-        let limits: Vec<f64> = self.market.items.iter().map(|item| item.most).collect();
+        let limits = self.market.limits();
         loop {
             let (missing, worths, held) = self.values(numbers)?;
             if missing <= SHORTAGE {
@@ -223,7 +223,7 @@ impl<'a> Fleets<'a> {
     /// Returns the condition that these values give, with the proven greatest value of each node. Returns `None` if too little is
     /// proven to exclude these nodes.
     fn cut(&mut self, worths: &[f64], numbers: &[f64]) -> Option<Cut> {
-        let limits: Vec<f64> = self.market.items.iter().map(|item| item.most).collect();
+        let limits = self.market.limits();
         let total: f64 = worths.iter().zip(&self.market.items).map(|(worth, item)| worth * item.count).sum();
         let mut with = |steps: u64| {
             let greatest = |it: &mut Search<'_>| it.best(worths, &limits, 0.0, steps).at_most;

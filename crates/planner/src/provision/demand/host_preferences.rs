@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::Demand;
-use crate::label;
 use crate::provision::topology::GroupId;
+use crate::{Spread, label};
 
 /// Returns the first preference level without preferences for separate hosts. `None` if the pods have none, or if another
 /// preference would have to be dropped before.
@@ -12,7 +12,7 @@ pub(in crate::provision) fn shared_level(demand: &Demand<'_>) -> Option<usize> {
     let shape = demand.shape;
     let apart = shape.prefers_apart.len();
     let soft = || shape.spread.iter().filter(|spread| !spread.hard);
-    let drops_spread = shape.preferred.is_empty() && soft().all(|spread| spread.key == label::HOSTNAME);
+    let drops_spread = shape.preferred.is_empty() && soft().all(Spread::prefers_separate_hosts);
     let level = if drops_spread { apart + soft().count() } else { apart };
     let is_first = shape.prefers_near.is_empty() && shape.prefers_apart.iter().all(|it| it.term.key == label::HOSTNAME);
     (is_first && level > 0 && level < demand.levels.len()).then_some(level)

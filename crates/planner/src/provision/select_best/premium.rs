@@ -16,10 +16,10 @@ use std::sync::Arc;
 use super::{StrategyResult, side_by_side};
 use crate::provision::fleet::total_requests;
 use crate::provision::phases::even_hosts::separate_shapes;
-use crate::provision::select_best::strategy::{self, Strategy};
+use crate::provision::select_best::strategy::Strategy;
 use crate::provision::topology::{GroupId, KnownDomains};
 use crate::provision::{PlanInput, Solver};
-use crate::{MicroDollars, PodVerdict, Preference, PreferenceDecision, PreferencePremium, Snapshot, label};
+use crate::{MicroDollars, PodVerdict, Preference, PreferenceDecision, PreferencePremium, Snapshot};
 
 /// Maximum number of workloads that are decided one by one; those with the lowest cost beyond it are decided together.
 const MOST_WORKLOADS: usize = 16;
@@ -46,19 +46,18 @@ struct Comparison<'a> {
 }
 
 /// Returns the solution that honours preferences within their premium, with a decision for each workload. `best` honours all
-/// of them. Pods that are not `left` need a place. A shared fleet is compared only `with_fleet`.
+/// of them, and `strategies` share hosts. Pods that are not `left` need a place.
 pub(super) fn within_premium(
     input: &PlanInput<'_>,
     best: StrategyResult,
     left: &BTreeSet<usize>,
-    with_fleet: bool,
+    strategies: Vec<Strategy>,
 ) -> StrategyResult {
     let snapshot = input.snapshot;
     let workloads = if is_unlimited(snapshot) { Vec::new() } else { workloads(input) };
     if workloads.is_empty() {
         return best;
     }
-    let strategies = strategy::SHARED.into_iter().chain(with_fleet.then_some(strategy::SHARED_FLEET)).collect();
     let comparison = Comparison { input, strategies, workloads, left };
     let Some(shared) = comparison.solve(&BTreeSet::new()) else { return best };
     if best.score <= shared.score {
@@ -145,7 +144,7 @@ impl<'a> Comparison<'a> {
         let shapes = workload.pods.iter().map(|pod| &self.input.snapshot.shapes[self.input.snapshot.pods[*pod].shape]);
         let (mut own, mut all) = (0_i128, 0_i128);
         for shape in shapes {
-            let spreads = shape.spread.iter().filter(|it| !it.hard && it.key == label::HOSTNAME).count() as i128;
+            let spreads = shape.spread.iter().filter(|it| it.prefers_separate_hosts()).count() as i128;
             let weights: i128 = shape.prefers_apart.iter().map(|it| i128::from(it.weight)).sum();
             let apart = weights + spreads * SPREAD_WEIGHT;
             own += apart;
@@ -227,19 +226,11 @@ fn launches_of(solution: &StrategyResult, workload: &Workload) -> impl Iterator<
 fn shares_hosts(solution: &StrategyResult, workload: &Workload) -> bool {
     let drops = |pod: &usize| match &solution.plan.report.pods[*pod] {
         PodVerdict::Existing { dropped, .. } | PodVerdict::Launch { dropped, .. } => {
-            dropped.iter().any(is_for_separate_hosts)
+            dropped.iter().any(Preference::is_for_separate_hosts)
         }
         PodVerdict::Unschedulable { .. } | PodVerdict::Postponed => false,
     };
     workload.pods.iter().any(drops)
-}
-
-fn is_for_separate_hosts(preference: &Preference) -> bool {
-    match preference {
-        Preference::Apart { .. } => true,
-        Preference::Spread { key } => key == label::HOSTNAME,
-        Preference::Near { .. } | Preference::Nodes { .. } | Preference::SoftTaints | Preference::Share { .. } => false,
-    }
 }
 
 /// Creates the decision about a workload; without a premium, separate hosts leave pods without a place.

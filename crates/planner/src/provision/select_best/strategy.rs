@@ -68,14 +68,13 @@ const FEW_PODS: [Strategy; 4] = [
 pub(in crate::provision) const EVEN: Strategy = Strategy { order: QueueOrder::Size, load: LoadRule::Even };
 
 /// Strategies for plans with few pods, some of which prefer separate hosts. Used where separate hosts cost too much more.
-pub(in crate::provision) const SHARED: [Strategy; 2] = [
+const SHARED: [Strategy; 2] = [
     Strategy { order: QueueOrder::Size, load: LoadRule::Shared },
     Strategy { order: QueueOrder::Size, load: LoadRule::SharedByOwn },
 ];
 
 /// Further strategy for plans with few pods of few shapes, some of which prefer separate hosts.
-pub(in crate::provision) const SHARED_FLEET: Strategy =
-    Strategy { order: QueueOrder::Size, load: LoadRule::SharedFleet };
+const SHARED_FLEET: Strategy = Strategy { order: QueueOrder::Size, load: LoadRule::SharedFleet };
 
 /// Further strategies for plans with many pods but few shapes.
 const FEW_SHAPES: [Strategy; 1] = [Strategy { order: QueueOrder::Size, load: LoadRule::Fleet }];
@@ -99,9 +98,10 @@ pub(in crate::provision) fn more(pods: usize, shapes: usize) -> &'static [Strate
     }
 }
 
-/// Reports whether a plan with so many pods of so many shapes prices preferences by [`SHARED_FLEET`] too.
-pub(in crate::provision) fn shares_fleet(pods: usize, shapes: usize) -> bool {
-    pods.saturating_mul(shapes) <= MOST_SHARED
+/// Returns the strategies that price preferences for separate hosts, for so many pods of so many shapes.
+pub(in crate::provision) fn shared(pods: usize, shapes: usize) -> Vec<Strategy> {
+    let plans_fleet = pods.saturating_mul(shapes) <= MOST_SHARED;
+    SHARED.into_iter().chain(plans_fleet.then_some(SHARED_FLEET)).collect()
 }
 
 /// Reports whether a plan has few pods on launches or without a place.

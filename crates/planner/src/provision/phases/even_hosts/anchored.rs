@@ -1,11 +1,12 @@
-//! Hosts for pods that must run beside a pod of another workload, of which each host has only one: the cheapest mix of sizes.
+//! Hosts for pods with required `podAffinity` by hostname to a workload of which each host has only one pod: the cheapest mix of
+//! sizes.
 //!
-//! Each pod of the other workload, the anchor, needs a host anyway. So the number of hosts is known, and what remains to decide is
+//! Each pod of that workload, the anchor, needs a host anyway. So the number of hosts is known, and what remains to decide is
 //! how many dependent pods each of them has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{open_host, pending_shapes};
+use super::{is_sized, open_host, pending_shapes};
 use crate::label;
 use crate::provision::capacity::NewNodeOption;
 use crate::provision::demand::Demand;
@@ -45,22 +46,21 @@ fn anchor_of(solver: &Solver<'_>, pending: &BTreeSet<usize>, dependent: usize) -
     let demands = &solver.problem.demands;
     let demand = &demands[dependent];
     let ([term], [rule]) = (demand.shape.near.as_slice(), demand.levels[0].rules.as_slice()) else { return None };
-    let is_free = demand.holds.is_empty() && demand.excluded_by.is_empty();
-    if term.key != label::HOSTNAME || rule.kind != RuleKind::Affinity || rule.own || !is_free || !is_sized(demand) {
+    let needs_host = term.key == label::HOSTNAME && rule.kind == RuleKind::Affinity && !rule.own;
+    if !needs_host || demand.levels.len() > 1 || !is_sized(demand, 0, &solver.topology) {
         return None;
     }
     let mut anchors = pending.iter().copied().filter(|shape| demands[*shape].counts.contains(&rule.group));
     let anchor = anchors.next().filter(|_| anchors.next().is_none())?;
-    let rules = &demands[anchor].levels[0].rules;
-    let is_alone =
-        solver.topology.host_slots(rules, None) == 1 && rules.iter().all(|it| it.kind == RuleKind::AntiAffinity);
-    (is_alone && is_sized(&demands[anchor])).then_some(anchor)
+    is_alone_on_host(solver, &demands[anchor]).then_some(anchor)
 }
 
-/// Reports whether no preference, zone, port or volume matters for a pod.
-fn is_sized(demand: &Demand<'_>) -> bool {
-    let keys = &demand.levels[0].keys;
-    demand.levels.len() == 1 && keys.is_empty() && demand.shape.ports.is_empty() && demand.attachments.is_empty()
+/// Reports whether only size and anti-affinity to its own kind decide where a pod may run, and each host has one such pod.
+fn is_alone_on_host(solver: &Solver<'_>, demand: &Demand<'_>) -> bool {
+    let [level] = demand.levels.as_slice() else { return false };
+    let is_apart = level.rules.iter().all(|rule| rule.kind == RuleKind::AntiAffinity);
+    let is_free = !demand.late && demand.shape.ports.is_empty() && demand.attachments.is_empty();
+    is_apart && is_free && level.keys.is_empty() && solver.topology.host_slots(&level.rules, None) == 1
 }
 
 /// Opens the hosts of anchors that have dependent pods, and places both. Removes the placed pods from the queue.
@@ -93,7 +93,9 @@ fn open_hosts(solver: &mut Solver<'_>, queue: &mut [PodRun], shapes: AnchoredSha
 fn suits(solver: &Solver<'_>, option: &NewNodeOption, dependent: usize) -> bool {
     let templates = &solver.capacity.templates;
     let class = solver.problem.demands[dependent].levels[0].class;
-    option.reservation.is_none()
+    // Constraints of DaemonSet pods are evaluated for single pods only.
+    solver.daemons.is_empty()
+        && option.reservation.is_none()
         && !solver.is_paused(option.template, dependent)
         && templates.suits_as_it_is(option.template, class, &solver.problem.requirement_sets)
 }
