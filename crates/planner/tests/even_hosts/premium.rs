@@ -143,11 +143,13 @@ proptest! {
 fn soft_spread_over_hosts_costs_no_more_than_its_premium() {
     let fleet = |soft: bool, premium: PreferencePremium| {
         let mut snapshot = cluster_in(&["a", "b", "c"]);
-        for (number, cpu) in [200, 350, 500, 650, 800].into_iter().enumerate() {
-            let app = format!("web-{number}");
+        for number in 0..12 {
+            let app = format!("web-{number:02}");
+            let (cpu, mebibytes) = (200 + 150 * (number % 5), 256 << (number % 4));
+            let pods = usize::try_from(3 + number % 4 * 3).unwrap();
             let spreads = [Spread { key: label::ZONE.to_owned(), ..spread(&app, 1, true) }, spread(&app, 1, false)];
             let spreads = if soft { spreads.to_vec() } else { spreads[..1].to_vec() };
-            add_pods(&mut snapshot, shape(&app, cpu, 512, spreads), 9);
+            add_pods(&mut snapshot, shape(&app, cpu, mebibytes, spreads), pods);
         }
         with_premium(&snapshot, premium)
     };
@@ -157,7 +159,7 @@ fn soft_spread_over_hosts_costs_no_more_than_its_premium() {
     assert!(cost(&unlimited) > cost(&soft), "separate hosts cost {}, shared ones {}", cost(&unlimited), cost(&soft));
     assert!(cost(&soft) * 10 <= cost(&none) * 11, "{} without preferences {}", cost(&soft), cost(&none));
     let decisions = &soft.report.preferences;
-    assert_eq!(decisions.len(), 5, "{decisions:#?}");
+    assert_eq!(decisions.len(), 12, "{decisions:#?}");
     let within = |it: &PreferenceDecision| !it.is_honoured || it.premium <= it.limit;
     assert!(decisions.iter().all(within), "{decisions:#?}");
 }
