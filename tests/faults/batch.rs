@@ -1,7 +1,7 @@
 //! Pods that get capacity together or not at all: pod groups and ProvisioningRequests.
 
 use anyhow::{Context, Result, ensure};
-use api::{NodePool, ProvisioningRequest, annotation, condition, label, reason};
+use api::{ProvisioningRequest, annotation, condition, label, reason};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::PodTemplate;
 use kube::api::{Api, DeleteParams, ListParams};
@@ -58,9 +58,6 @@ fn pod_group_gets_nodes_for_all_pods_or_none() {
         fixture.environment.apply_value(training_pool("12")).await?;
         run_together(fixture, "training", 3).await?;
         ensure!(fixture.claims_of("training").await?.len() == 3, "a node for each pod");
-        let jobs: Api<Job> = Api::namespaced(fixture.client.clone(), "default");
-        jobs.delete("training", &DeleteParams::background()).await?;
-        fixture.api::<NodePool>().delete("training", &DeleteParams::default()).await?;
         Ok(())
     });
 }
@@ -152,10 +149,8 @@ fn provisioning_request_books_nodes_for_all_pods_or_none() {
         wait_for_request(fixture, "check", condition::PROVISIONED, found).await?;
         ensure!(fixture.claims_of("training").await?.len() == 3, "a check of the capacity launches nothing");
 
-        requests.delete("check", &DeleteParams::default()).await?;
         let templates: Api<PodTemplate> = Api::namespaced(fixture.client.clone(), "default");
         templates.delete("training", &DeleteParams::default()).await?;
-        fixture.api::<NodePool>().delete("training", &DeleteParams::default()).await?;
         Ok(())
     });
 }
@@ -208,9 +203,6 @@ fn kueue_starts_a_job_when_all_of_its_nodes_are_ready() {
         run_together(fixture, "forecast", 50).await.with_context(|| started.process.log_tail(40))?;
         wait_for_request(fixture, &request, condition::PROVISIONED, ("True", reason::CAPACITY_IS_PROVISIONED)).await?;
         ensure!(fixture.claims_of("training").await?.len() == 8, "eight nodes for all pods");
-        let jobs: Api<Job> = Api::namespaced(fixture.client.clone(), "default");
-        jobs.delete("forecast", &DeleteParams::background()).await?;
-        fixture.api::<NodePool>().delete("training", &DeleteParams::default()).await?;
         Ok(())
     });
 }

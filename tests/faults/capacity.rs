@@ -58,7 +58,6 @@ fn static_nodepool_replaces_a_deleted_nodeclaim() {
         ensure!(claims.iter().all(|claim| claim.name_any() != lost), "{lost} is still there");
         let reported = fixture.api::<NodePool>().get("fixed").await?.status.unwrap_or_default().nodes;
         ensure!((2..=3).contains(&reported), "the pool counts {reported} nodes");
-        fixture.api::<NodePool>().delete("fixed", &DeleteParams::default()).await?;
         Ok(())
     });
 }
@@ -106,8 +105,6 @@ fn capacity_buffer_launches_capacity_before_pods_need_it() {
         let node = fixture.runs("guest").await?;
         let host = capacity[0].status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
         ensure!(node == host, "the pod runs on {node}, the room was on {host}");
-        let buffers: Api<CapacityBuffer> = Api::namespaced(fixture.client.clone(), "default");
-        buffers.delete("spare", &DeleteParams::default()).await?;
         let reported = fixture.events_on("capacity-buffer-").await?;
         ensure!(reported.is_empty(), "events on pods that do not exist: {reported:?}");
         Ok(())
@@ -178,10 +175,6 @@ fn node_overlay_price_changes_the_launched_type() {
         let heavier = Patch::Merge(json!({"spec": {"weight": 10}}));
         fixture.api::<NodeOverlay>().patch("another", &PatchParams::default(), &heavier).await?;
         wait_for_overlay_condition(fixture, "another", condition::VALIDATION_SUCCEEDED).await?;
-        for name in ["dear", "another"] {
-            fixture.api::<NodeOverlay>().delete(name, &DeleteParams::default()).await?;
-        }
-        fixture.api::<NodePool>().delete("two", &DeleteParams::default()).await?;
         Ok(())
     });
 }
@@ -253,7 +246,6 @@ fn limit_of_the_cost_holds_over_a_restart_until_it_is_raised() {
         fixture.environment.apply_value(limited("0.50")).await?;
         fixture.runs("second").await?;
         ensure!(fixture.claims_of("limited").await?.len() == 2, "a node for each pod");
-        fixture.api::<NodePool>().delete("limited", &DeleteParams::default()).await?;
         Ok(())
     });
 }
@@ -310,8 +302,6 @@ fn spend_policy_limits_its_pools_and_reports_their_cost() {
 
         fixture.environment.apply_value(limited("0.50")).await?;
         fixture.runs("second").await?;
-        policies.delete("research", &DeleteParams::default()).await?;
-        fixture.api::<NodePool>().delete("research", &DeleteParams::default()).await?;
         Ok(())
     });
 }
@@ -375,8 +365,6 @@ fn commitment_is_used_first_and_consolidated_after_its_end() {
         let status = commitments.get("bought").await?.status.unwrap_or_default();
         let ready = status::find(&status.conditions, condition::READY).cloned();
         ensure!(ready.is_some_and(|ready| ready.reason == reason::ENDED), "{status:?}");
-        commitments.delete("bought", &DeleteParams::default()).await?;
-        fixture.api::<NodePool>().delete("mixed", &DeleteParams::default()).await?;
         Ok(())
     });
 }
@@ -417,7 +405,6 @@ fn nodepool_has_nodes_only_at_its_active_times() {
         fixture.environment.apply_value(pool(always)).await?;
         fixture.runs("first").await?;
         fixture.runs("second").await?;
-        fixture.api::<NodePool>().delete("office", &DeleteParams::default()).await?;
         Ok(())
     });
 }

@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
-use api::{EC2NodeClass, NodeClaim, NodePool, ProvisioningRequest, annotation, condition, label, taint};
+use api::{
+    CapacityBuffer, Commitment, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest, SpendPolicy,
+    annotation, condition, label, taint,
+};
 use cloud::fake::FakeInstance;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
@@ -113,6 +116,9 @@ impl Fixture {
     /// Deletes the objects of the last test in the regular way; those of earlier tests must be gone by now.
     async fn clear(&mut self) -> Result<()> {
         let at_once = DeleteParams::default().grace_period(0);
+        if !self.environment.has_controller() {
+            self.environment.start_controller()?;
+        }
         self.environment.ec2.end_outages();
         self.environment.ec2.set_zonal_shifts(CLUSTER, Some(Vec::new()));
         self.environment.ec2.set_policies(None);
@@ -127,6 +133,7 @@ impl Fixture {
         budgets.delete_collection(&at_once, &ListParams::default()).await?;
         deployments.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
         sets.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
+        self.delete_settings().await?;
         self.api::<NodeClaim>().delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
         eventually("the cluster to be clear", LIMIT, async || {
             self.pods().delete_collection(&at_once, &ListParams::default()).await?;
@@ -136,6 +143,8 @@ impl Fixture {
             let claims = self.list::<NodeClaim>().await?.into_iter().map(|claim| claim.name_any());
             let left: Vec<String> = running_instances.chain(claims).filter(|name| self.before.contains(name)).collect();
             ensure!(left.is_empty(), "{left:?} should have gone long ago");
+            let settings = self.settings().await?;
+            ensure!(settings.is_empty(), "{settings:?} would rule the next test");
             let open = self.open_nodes().await?;
             ensure!(open.is_empty(), "{open:?} of deleted claims could still get a pod of the next test");
             Ok(Some(()))
@@ -147,6 +156,26 @@ impl Fixture {
         self.before.extend(self.list::<NodeClaim>().await?.iter().map(ResourceExt::name_any));
         self.earlier_events = self.events().await?.iter().map(ResourceExt::name_any).collect();
         Ok(())
+    }
+
+    /// Deletes the settings that the last test wrote, also where it failed.
+    async fn delete_settings(&self) -> Result<()> {
+        let (now, own) = (DeleteParams::default(), ListParams::default().fields("metadata.name!=default"));
+        self.api::<NodePool>().delete_collection(&now, &own).await?;
+        self.api::<EC2NodeClass>().delete_collection(&now, &own).await?;
+        self.api::<NodeOverlay>().delete_collection(&now, &own).await?;
+        self.api::<Commitment>().delete_collection(&now, &own).await?;
+        self.api::<SpendPolicy>().delete_collection(&now, &own).await?;
+        Api::<CapacityBuffer>::namespaced(self.client.clone(), "default").delete_collection(&now, &own).await?;
+        Ok(())
+    }
+
+    /// Returns the names of NodePools and EC2NodeClasses, of which the controller removes its finalizer, without those of the
+    /// start.
+    async fn settings(&self) -> Result<Vec<String>> {
+        let pools = self.list::<NodePool>().await?.into_iter().map(|pool| pool.name_any());
+        let classes = self.list::<EC2NodeClass>().await?.into_iter().map(|class| class.name_any());
+        Ok(pools.chain(classes).filter(|name| name != "default").collect())
     }
 
     /// Restarts the controller without its memory of notices: of those of several tests, it would handle only three in ten

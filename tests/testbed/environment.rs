@@ -257,6 +257,12 @@ impl Environment {
         Ok(controller.stop(STOP).await?.success())
     }
 
+    /// Reports whether the controller was started, and neither stopped nor killed since. It may have ended by itself.
+    #[must_use]
+    pub fn has_controller(&self) -> bool {
+        self.controller.is_some()
+    }
+
     /// Returns an error with the end of the controller's log if it is not running.
     pub fn ensure_controller_runs(&mut self) -> Result<()> {
         let controller = self.controller.as_mut().context("the controller does not run")?;

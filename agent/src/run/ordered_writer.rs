@@ -43,6 +43,11 @@ impl OrderedWriter {
         self.failures = 0;
     }
 
+    /// Reports whether the last write failed.
+    pub(super) fn is_refused(&self) -> bool {
+        self.failures > 0
+    }
+
     /// Reports whether no write is in progress.
     pub(super) fn is_free(&self) -> bool {
         !self.busy
@@ -66,10 +71,12 @@ mod tests {
         for done in [false, false, false, false, false, false, false, true] {
             assert!(writer.take(now) && !writer.take(now));
             writer.ended(done, now);
+            assert_eq!(writer.is_refused(), !done);
             let next = writer.opens(now).unwrap_or(now);
             waits.push(next.since(now).as_secs());
             now = next;
         }
+        assert!(!writer.is_refused());
         assert_eq!(waits, [2, 4, 8, 16, 30, 30, 30, 2].map(|wait: u64| wait));
     }
 

@@ -183,6 +183,29 @@ fn step_rewrites_condition_when_another_client_edits_it() {
     assert_eq!(short(&settle(&mut lifecycle, at(21))), ["GatesOpen=True"]);
 }
 
+/// Returns the annotations of the patch of the Node in these actions.
+fn annotated(acts: &[AgentAction]) -> Vec<String> {
+    let patch = acts.iter().find_map(|act| match act {
+        AgentAction::PatchNode(patch) => Some(patch),
+        _ => None,
+    });
+    let annotations = patch.and_then(|patch| patch["metadata"]["annotations"].as_object());
+    annotations.into_iter().flatten().map(|(key, _)| key.clone()).collect()
+}
+
+#[test]
+fn step_sends_timeline_with_heartbeat_but_after_it_once_refused() {
+    let (heartbeat, timeline) = ("kerf.sh/agent-heartbeat", "kerf.sh/timeline");
+    let mut lifecycle = started();
+    lifecycle.take(Input::Timeline(r#"{"start":"2026-01-01T12:00:00.000Z"}"#.into()), T0);
+    lifecycle.take(node(), T0);
+    let first = lifecycle.step(T0);
+    assert_eq!(annotated(&first), [heartbeat, timeline], "the node may be initialized right after its first heartbeat");
+    lifecycle.take(Input::NodeWritten(false), T0);
+    assert_eq!(annotated(&settle(&mut lifecycle, at(2))), [heartbeat]);
+    assert_eq!(annotated(&settle(&mut lifecycle, at(4))), [timeline]);
+}
+
 #[test]
 fn step_writes_heartbeat_each_minute_and_limits_status_writes() {
     let mut lifecycle = started();

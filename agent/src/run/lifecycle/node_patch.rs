@@ -23,8 +23,8 @@ const ECHO: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct NodePatch {
     pub(super) patch: Value,
-    /// True if the patch is sent together with the heartbeat. Other patches wait until no urgent one is left, so that a patch
-    /// which the API server refuses cannot delay the heartbeat.
+    /// True if the patch never waits for another one. The rest is sent together with the urgent ones; after a refusal it waits
+    /// until no urgent one is left, so that a patch which the API server refuses cannot delay the heartbeat.
     pub(super) urgent: bool,
 }
 
@@ -59,8 +59,13 @@ impl NodePatcher {
         );
         let (urgent, patient): (Vec<NodePatch>, Vec<NodePatch>) = patches.into_iter().partition(|wanted| wanted.urgent);
         let urgent = urgent.into_iter().map(|wanted| wanted.patch).chain(heartbeat);
-        let patient = patient.into_iter().map(|wanted| wanted.patch);
-        let patch = urgent.reduce(merged).or_else(|| patient.reduce(merged))?;
+        let mut patient = patient.into_iter().map(|wanted| wanted.patch).reduce(merged);
+        let patch = match urgent.reduce(merged) {
+            Some(urgent) => {
+                patient.take_if(|_| !self.writer.is_refused()).into_iter().chain([urgent]).reduce(merged)?
+            }
+            None => patient?,
+        };
         if !self.writer.take(now) {
             return None;
         }
@@ -118,7 +123,8 @@ impl TimelineMark {
         self.line = Some(line);
     }
 
-    /// Returns the patch with the annotation. The patch is not urgent, because no decision depends on the timeline.
+    /// Returns the patch with the annotation. The patch is not urgent, because no decision depends on the timeline. With the
+    /// first heartbeat it is on the Node before the node is initialized, so that the decision log has the stages of the agent.
     pub(super) fn node_patch(&self, known: &AgentState) -> Option<NodePatch> {
         let line = self.line.as_ref()?;
         let stands = known.node()?.metadata.annotations.get(annotation::TIMELINE) == Some(line);
