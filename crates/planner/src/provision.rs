@@ -231,7 +231,7 @@ impl<'a> Solver<'a> {
             policy,
             soft_taints,
         };
-        let shared = SharedClaims::new(snapshot, compiler.topology);
+        let shared = SharedClaims::new(snapshot, dimensions, compiler.topology);
         let (mut demands, demand_of) = shared.demands(snapshot, parts, &mut compiler);
         let bound = BoundPods::new(snapshot);
         add_bound_terms(&mut topology, snapshot, &bound);

@@ -282,7 +282,8 @@ impl<'a> NodeTemplates<'a> {
         let pool_template = &self.pool_templates[template.pool_template];
         let set = template.requirements.get(key);
         let mut offered = BTreeSet::new();
-        if pool_template.sold_by.contains(key) || pool_template.decides(key) {
+        let comes_with_the_type = pool_template.sold_by.contains(key) || pool_template.decides(key);
+        if comes_with_the_type {
             for entry in template.entries.iter() {
                 let candidate = &pool_template.candidates[entry.candidate];
                 candidate.values(candidate.offerings(&template.requirements), key, &mut offered);
@@ -293,10 +294,10 @@ impl<'a> NodeTemplates<'a> {
             }
         }
         let mut values: BTreeSet<String> = offered.into_iter().map(str::to_owned).collect();
-        if values.is_empty() {
+        if values.is_empty() && !comes_with_the_type {
             let own = set.map(|set| set.to_requirements(key)).unwrap_or_default();
             values.extend(own.into_iter().filter(|it| it.operator == Operator::In).flat_map(|it| it.values));
-            let must = set.filter(|set| values.is_empty() && !pool_template.decides(key) && !set.allows(None));
+            let must = set.filter(|set| values.is_empty() && !set.allows(None));
             values.extend(must.and_then(ValueSet::any));
         }
         values.retain(|value| set.is_none_or(|set| set.allows(Some(value))));
