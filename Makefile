@@ -103,10 +103,10 @@ day: prepare-day ## Simulates a day with 1,000 faults and compares its cost with
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
 	@$(CARGO_TARGET_DIR)/release/peers day $(or $(SEED),1) $(if $(LIMIT),limit=$(LIMIT))
 
-# TRACES is a folder with files of Azure's trace: `peers traces` names those that it lacks.
-traces: prepare-traces ## Plays a public workload trace by the rules of Kerf and of Karpenter; TRACES=FOLDER, HOURS=24, EVERY=100, SPOT_TO_SPOT=1, LIMIT=80.
+# TRACES is a folder with the files of the traces: `peers traces` names those that it lacks.
+traces: prepare-traces ## Plays a public workload trace by the rules of Kerf and of Karpenter; TRACES=FOLDER, TRACE=azure|openb, HOURS=24, EVERY=100, SPOT_TO_SPOT=1, LIMIT=80, REPORT=1.
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
-	@$(CARGO_TARGET_DIR)/release/peers traces "$(TRACES)" $(if $(HOURS),hours=$(HOURS)) $(if $(EVERY),every=$(EVERY)) $(if $(SPOT_TO_SPOT),spot-to-spot) $(if $(LIMIT),limit=$(LIMIT))
+	@$(CARGO_TARGET_DIR)/release/peers traces "$(TRACES)" $(TRACE) $(if $(HOURS),hours=$(HOURS)) $(if $(EVERY),every=$(EVERY)) $(if $(SPOT_TO_SPOT),spot-to-spot) $(if $(LIMIT),limit=$(LIMIT)) $(if $(REPORT),report)
 
 pictures: prepare-pictures ## Simulates the day without faults and writes its charts to docs/pictures.
 	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers

@@ -26,6 +26,8 @@ pub struct App {
     pub cpu: i64,
     /// Memory request of a pod, in bytes.
     pub memory: i64,
+    /// Number of GPUs that a pod requests.
+    pub gpus: i64,
     /// Average use of a pod, in percent of its requests.
     pub uses: i64,
     /// `terminationGracePeriodSeconds`.
@@ -57,6 +59,7 @@ impl Default for App {
             wanted: 0,
             cpu: 500,
             memory: 1 << 30,
+            gpus: 0,
             uses: 40,
             grace: 30,
             starts: 4 * SECOND,
@@ -77,8 +80,16 @@ impl App {
     #[must_use]
     pub fn workload(&self) -> Workload {
         let (starts, lasts) = (SignedDuration::from_millis(self.starts), self.lasts.map(SignedDuration::from_millis));
-        let (memory, stops) = (self.memory, Some(SignedDuration::from_millis(self.stops)));
-        Workload { memory, starts, stops, lasts, template: self.template(), ..Workload::of(self.wanted, self.cpu) }
+        let (memory, gpus, stops) = (self.memory, self.gpus, Some(SignedDuration::from_millis(self.stops)));
+        Workload {
+            memory,
+            gpus,
+            starts,
+            stops,
+            lasts,
+            template: self.template(),
+            ..Workload::of(self.wanted, self.cpu)
+        }
     }
 
     fn template(&self) -> Value {

@@ -10,6 +10,7 @@ use api::objects::Node;
 use api::status::Conditioned;
 use api::{NodeClaim, condition, label, quantity, taint};
 use planner::Size;
+use simulator::surroundings::GPU;
 
 use crate::app::{App, CONTAINER};
 use crate::budget::Budget;
@@ -218,6 +219,11 @@ impl Audit {
             let takes = cluster_state.pods_on(node).fold(Size::default(), |sum, (_, pod)| sum.plus(pod.takes()));
             self.expect(takes.is_within(there_is), cluster_state.now, || {
                 format!("{node} keeps {takes:?} of {there_is:?}")
+            });
+            let gpus: i64 = cluster_state.pods_on(node).map(|(_, pod)| pod.gpus).sum();
+            let there_are = instance.kind.allocatable.get(GPU);
+            self.expect(gpus <= there_are, cluster_state.now, || {
+                format!("{node} has pods with {gpus} of {there_are} GPUs")
             });
             let pressed = is_pressed(cluster_state, node);
             for (name, pod) in cluster_state.pods_on(node).filter(|(_, pod)| pod.ending.is_none()) {

@@ -8,7 +8,7 @@ use api::objects::{Node, NodeReport, Pod};
 use api::status::Conditioned;
 use api::{NodeClaim, condition};
 use planner::Size;
-use simulator::surroundings::{allocated, ordinal, requested};
+use simulator::surroundings::{allocated, gpus, ordinal, requested};
 
 use crate::app::{APP, App};
 use crate::clock::Moment;
@@ -36,6 +36,8 @@ pub struct Running {
     pub asks: Size,
     /// Amounts that kubelet has allocated to the pod.
     pub kept: Size,
+    /// Number of GPUs of the pod.
+    pub gpus: i64,
 }
 
 impl Running {
@@ -121,6 +123,7 @@ impl ClusterState {
             ending: pod.is_terminating().then(|| known.and_then(|known| known.ending).unwrap_or(now)),
             asks,
             kept: allocated(pod).unwrap_or(asks),
+            gpus: gpus(pod),
         };
         self.pods.insert(pod.name().to_owned(), seen);
     }

@@ -145,7 +145,8 @@ mod tests {
     /// A NodeClaim that ends before the replacements are known may have belonged to the command.
     #[test]
     fn see_counts_ended_claims_for_the_commands_that_began_with_them() {
-        let (market, _ec2) = Market::new(&mut Dice::new(1), &["large"]).unwrap_or_else(|error| panic!("{error:#}"));
+        let (market, _ec2) =
+            Market::new(&mut Dice::new(1), &["m7i"], &["large"]).unwrap_or_else(|error| panic!("{error:#}"));
         let cluster_state = ClusterState::new(START, market);
         let (mut commands, mut audit, mut record) = (Commands::default(), Audit::default(), Record::default());
         let claim = |name: &str, replaced_by: &str| {

@@ -14,8 +14,6 @@ use crate::clock::{Moment, SECOND};
 use crate::dice::Dice;
 
 const REGION: &str = "us-west-2";
-/// General, compute and memory families of both architectures: enough choice for the planner, and short planning times.
-const FAMILIES: [&str; 6] = ["c7i.", "m7i.", "r7i.", "c7g.", "m7g.", "r7g."];
 /// Range of spot prices, in percent of the on-demand price.
 const SPOT: (i64, i64) = (28, 48);
 /// Time from the request to terminate an instance to its end, in milliseconds.
@@ -66,14 +64,14 @@ pub struct Market {
 }
 
 impl Market {
-    /// Creates instance types of these sizes at on-demand prices, with random spot prices, and the fake of EC2 that sells them.
+    /// Creates instance types of these families and sizes at on-demand prices, with random spot prices, and the fake of EC2
+    /// that sells them.
     ///
     /// # Errors
     /// Returns an error if Kerf's data files are damaged.
-    pub fn new(dice: &mut Dice, sizes: &[&str]) -> anyhow::Result<(Self, FakeCloud)> {
+    pub fn new(dice: &mut Dice, families: &[&str], sizes: &[&str]) -> anyhow::Result<(Self, FakeCloud)> {
         let wanted = |name: &str| {
-            let size = name.split('.').nth(1).unwrap_or_default();
-            sizes.contains(&size) && FAMILIES.iter().any(|family| name.starts_with(family))
+            name.split_once('.').is_some_and(|(family, size)| families.contains(&family) && sizes.contains(&size))
         };
         let mut names: Vec<&str> = data::instance_types()?.keys().map(String::as_str).filter(|it| wanted(it)).collect();
         names.sort_unstable();

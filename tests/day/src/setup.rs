@@ -14,6 +14,9 @@ use crate::dice::Dice;
 /// Largest difference between the clock of a replica and the cluster's clock, in milliseconds.
 const MOST_SKEW: i64 = 20 * SECOND;
 
+/// General, compute and memory families of both architectures: enough choice for the planner, and short planning times.
+pub const FAMILIES: [&str; 6] = ["c7i", "m7i", "r7i", "c7g", "m7g", "r7g"];
+
 /// NodePool of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
@@ -73,6 +76,8 @@ pub struct Setup {
     pub pools: Vec<Pool>,
     /// `consolidateAfter`.
     pub after: &'static str,
+    /// Available instance families.
+    pub families: Vec<&'static str>,
     /// Available instance sizes.
     pub sizes: Vec<&'static str>,
     /// Reaction time of the models and interval of the checks, in milliseconds. Large clusters use whole seconds.
@@ -115,6 +120,7 @@ impl Default for Setup {
                 },
             ],
             after: "1m",
+            families: FAMILIES.to_vec(),
             sizes: vec!["large", "xlarge", "2xlarge", "4xlarge", "8xlarge"],
             grain: 500,
             replicas: Replicas::One,

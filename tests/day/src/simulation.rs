@@ -101,7 +101,8 @@ impl Simulation {
             let begin = Instant::now();
             stage_clock::set(begin, timestamp(START));
             stage_clock::skew(skews);
-            let (market, ec2) = Market::new(&mut crate::dice::Dice::new(setup.seed), &setup.sizes)?;
+            let mut dice = crate::dice::Dice::new(setup.seed);
+            let (market, ec2) = Market::new(&mut dice, &setup.families, &setup.sizes)?;
             let mut stage = Stage::new(ec2, setup, idle);
             stage.cluster.surroundings.boot(boot);
             if setup.false_bookmarks {

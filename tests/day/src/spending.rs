@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use planner::{InstanceType, Resources, Size};
+use simulator::surroundings::GPU;
 
 use crate::clock::{HOUR, Moment};
 use crate::cluster_state::ClusterState;
@@ -13,7 +14,7 @@ use crate::market::Instance;
 pub enum Use {
     /// The Node is not initialized yet.
     Starting,
-    /// Share that the node's pods request, of CPU or memory, whichever is larger.
+    /// Share that the node's pods request, of CPU, memory or GPUs, whichever is largest.
     Requested,
     /// The rest of a node with pods.
     Free,
@@ -47,7 +48,8 @@ impl Spending {
         for instance in cluster_state.market.instances.values() {
             let cost = i128::from(instance.price.0) * i128::from(passed);
             let initialized = cluster_state.nodes.get(&instance.id).is_some_and(|node| node.is_initialized());
-            let requested = requested_share(&instance.kind, requests(cluster_state, instance));
+            let requested =
+                requested_share(&instance.kind, requests(cluster_state, instance), gpus(cluster_state, instance));
             match (is_leaving(cluster_state, instance), initialized, requested) {
                 (true, ..) => self.spend(Use::Leaving, cost),
                 (_, false, _) => self.spend(Use::Starting, cost),
@@ -92,18 +94,23 @@ fn requests(cluster_state: &ClusterState, instance: &Instance) -> Size {
     })
 }
 
+fn gpus(cluster_state: &ClusterState, instance: &Instance) -> i64 {
+    cluster_state.pods_on(&instance.id).fold(0, |sum, (_, pod)| sum.saturating_add(pod.gpus))
+}
+
 fn is_leaving(cluster_state: &ClusterState, instance: &Instance) -> bool {
     let claim = cluster_state.claims.get(&instance.claim);
     instance.ending || instance.noticed || claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some())
 }
 
-/// Returns the larger share of CPU and memory, in thousandths; 0 only without requests.
-fn requested_share(kind: &InstanceType, sum: Size) -> i128 {
+/// Returns the largest share of CPU, memory and GPUs, in thousandths; 0 only without requests.
+fn requested_share(kind: &InstanceType, sum: Size, gpus: i64) -> i128 {
     let share = |part: i64, resource| {
         let of = kind.allocatable.get(resource).max(1);
         (i128::from(part) * 1_000 + i128::from(of) - 1) / i128::from(of)
     };
-    share(sum.cpu, Resources::CPU).max(share(sum.memory, Resources::MEMORY)).min(1_000)
+    let shares = [share(sum.cpu, Resources::CPU), share(sum.memory, Resources::MEMORY), share(gpus, GPU)];
+    shares.into_iter().max().unwrap_or_default().min(1_000)
 }
 
 fn dollars(spent: i128) -> f64 {

@@ -10,6 +10,7 @@ mod priced;
 mod rows;
 mod sections;
 mod stages;
+mod traces;
 
 use std::fmt::{self, Write};
 use std::time::Duration;
@@ -28,6 +29,7 @@ pub use live::Live;
 pub use machine::Machine;
 pub use priced::Constrained;
 pub use sections::{renewed, with_separate_sections};
+pub use traces::PlayedTrace;
 
 /// Unit of costs.
 const OVER: &str = "times the lower bound";

@@ -15,9 +15,10 @@ use crate::limited::{self, Hours};
 use crate::memory::Size;
 use crate::price::PricedWorkload;
 use crate::report::{
-    Agent, Constrained, Disruption, Growth, Live, Machine, Measure, Report, renewed, with_separate_sections,
+    Agent, Constrained, Disruption, Growth, Live, Machine, Measure, PlayedTrace, Report, renewed,
+    with_separate_sections,
 };
-use crate::traces::{self, Part, azure};
+use crate::traces::{self, Request};
 use crate::workloads::Workload;
 use crate::{compare, consolidation, curve, daily, disruption, growth, memory, price, workloads};
 
@@ -32,7 +33,9 @@ const USAGE: &str =
        peers consolidation | give-back | drift    one part of that
        peers day SEED             the simulated day and its cost over the hourly lower bound
        peers day SEED limit=PERCENT  the day without and with a limit of its cost: waits by priority
-       peers traces FOLDER [hours=N] [every=N] [spot-to-spot] [limit=PERCENT]  Azure's trace: its first hours, one of N owners
+       peers traces FOLDER [azure | openb] [hours=N] [every=N] [spot-to-spot] [limit=PERCENT] [report]
+                                  a public trace (default: azure): its first hours, one of N owners;
+                                  report writes its part of docs/performance.md
        peers pictures             the day of seed 1 without faults, as docs/pictures/fleet.svg and moves.svg";
 
 /// Fixtures of Karpenter's benchmark and similar ones.
@@ -172,17 +175,21 @@ fn whole_day(seed: &str) -> anyhow::Result<()> {
 /// Plays the trace by the rules of both sides.
 fn trace(folder: &Path, words: &[&str]) -> anyhow::Result<()> {
     anyhow::ensure!(!folder.as_os_str().is_empty(), "no folder with traces: write TRACES=FOLDER");
-    let (gate, words): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| **word == "spot-to-spot");
-    let (limits, part): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| percent_of(word).is_some());
-    let trace = azure::read(folder, Part::AZURE.with(&part)?)?;
-    let setup = Setup { spot_to_spot: !gate.is_empty(), ..traces::setup() };
+    let request = Request::parse(words)?;
+    let (trace, setup) = (request.read(folder)?, request.setup());
     println!("{}: {} pods within {} hours", trace.name, trace.pods, trace.hours);
-    if let Some(percent) = limits.first().and_then(|word| percent_of(word)) {
+    if let Some(percent) = request.limit {
         print!("{}", traces::limited(trace, &setup, percent)?);
         return Ok(());
     }
-    println!("Kerf: {}", traces::play(&trace, &setup, false)?);
-    println!("Karpenter's rules: {}", traces::play(&trace, &setup, true)?);
+    let ours = traces::play(&trace, &setup, false)?;
+    println!("Kerf: {ours}");
+    let peer = traces::play(&trace, &setup, true)?;
+    println!("Karpenter's rules: {peer}");
+    if request.is_reported {
+        let section = PlayedTrace { request, pods: trace.pods, ours, peer };
+        renew(&section, &Machine::here("peers traces").date)?;
+    }
     Ok(())
 }
 

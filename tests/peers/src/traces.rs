@@ -1,16 +1,18 @@
 //! Public workload traces on the simulated clock: the shipped controller, EC2's prices, spot interruptions and shortages, and the
 //! pods of a real cloud. Karpenter's rules for disruption play the same trace beside it.
 
-pub mod azure;
+mod azure;
+mod openb;
 
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use day::clock::{HOUR, MINUTE, Moment, SECOND, START};
 use day::dice::Dice;
 use day::faults::Fault;
-use day::setup::Setup;
+use day::setup::{FAMILIES, Setup};
 use day::simulation::Simulation;
 use day::trace::Event;
 use day::verdict;
@@ -21,6 +23,128 @@ use crate::limited::{self, Hours};
 
 /// Spot interruptions and shortages per hour.
 const MARKET_FAULTS: i64 = 4;
+
+/// Families with GPUs.
+const GPU_FAMILIES: [&str; 4] = ["g4dn", "g5", "g6", "p4d"];
+/// Sizes with several GPUs.
+const GPU_SIZES: [&str; 4] = ["12xlarge", "16xlarge", "24xlarge", "48xlarge"];
+
+/// Origin of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Virtual machines of a region of Azure.
+    Azure,
+    /// Pods of a GPU cluster of Alibaba.
+    Openb,
+}
+
+impl Origin {
+    fn named(name: &str) -> Option<Self> {
+        [Self::Azure, Self::Openb].into_iter().find(|origin| origin.as_str() == name)
+    }
+
+    /// Returns the name in commands and reports.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Azure => "azure",
+            Self::Openb => "openb",
+        }
+    }
+
+    /// Returns the largest part that is played without other words.
+    fn part(self) -> Part {
+        match self {
+            // About 20,000 pods, up to 1,400 of them within five minutes.
+            Self::Azure => Part { hours: 137, every: 20, first: 9 },
+            // About 8,100 pods in the 34 days in which the cluster is in use.
+            Self::Openb => Part { hours: 34 * 24, every: 1, first: 0 },
+        }
+    }
+
+    fn read(self, folder: &Path, part: Part) -> anyhow::Result<Trace> {
+        match self {
+            Self::Azure => azure::read(folder, part),
+            Self::Openb => openb::read(folder, part),
+        }
+    }
+
+    /// Returns the cluster: every instance registers, and the GPU cluster has types with GPUs.
+    fn setup(self) -> Setup {
+        let mut setup = Setup { duds: 0, grain: SECOND, ..Setup::default() };
+        if self == Self::Openb {
+            setup.families = [FAMILIES.as_slice(), GPU_FAMILIES.as_slice()].concat();
+            setup.sizes.extend(GPU_SIZES);
+        }
+        setup
+    }
+}
+
+/// Trace to play, with its options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Origin of the trace.
+    pub origin: Origin,
+    /// Part of the trace.
+    pub part: Part,
+    /// True if cheaper spot nodes may replace spot nodes.
+    pub spot_to_spot: bool,
+    /// Limit of the cost, in percent of the highest cost without a limit.
+    pub limit: Option<i64>,
+    /// True if the result becomes a section of docs/performance.md.
+    pub is_reported: bool,
+}
+
+impl Request {
+    /// Reads words such as `openb`, `hours=24` or `limit=80`, in any order.
+    ///
+    /// # Errors
+    /// Returns an error with the word that cannot be used.
+    pub fn parse(words: &[&str]) -> anyhow::Result<Self> {
+        let origin = words.iter().find_map(|word| Origin::named(word)).unwrap_or(Origin::Azure);
+        let mut request = Self { origin, part: origin.part(), spot_to_spot: false, limit: None, is_reported: false };
+        for word in words.iter().filter(|word| Origin::named(word).is_none()) {
+            request.take(word)?;
+        }
+        let Part { hours, every, first } = request.part;
+        ensure!(hours > 1, "hours={hours}: write at least 2, because the first hour does not count");
+        ensure!(every > first, "every={every}: write at least {}", first + 1);
+        Ok(request)
+    }
+
+    fn take(&mut self, word: &str) -> anyhow::Result<()> {
+        let number = |text: &str| text.parse::<i64>().with_context(|| format!("{word}: no number"));
+        match word.split_once('=').unwrap_or((word, "")) {
+            ("hours", hours) => self.part.hours = number(hours)?,
+            ("every", every) => self.part.every = every.parse().with_context(|| format!("{word}: no number"))?,
+            ("limit", percent) => {
+                let percent = number(percent)?;
+                ensure!((1..=100).contains(&percent), "{word}: write a percentage, such as limit=80");
+                self.limit = Some(percent);
+            }
+            ("spot-to-spot", "") => self.spot_to_spot = true,
+            ("report", "") => self.is_reported = true,
+            _ => bail!(
+                "{word:?} is unknown: write azure, openb, hours=N, every=N, spot-to-spot, limit=PERCENT or report"
+            ),
+        }
+        Ok(())
+    }
+
+    /// Reads the trace.
+    ///
+    /// # Errors
+    /// Returns an error with the file and line that cannot be used.
+    pub fn read(&self, folder: &Path) -> anyhow::Result<Trace> {
+        self.origin.read(folder, self.part)
+    }
+
+    /// Returns the cluster for the trace.
+    #[must_use]
+    pub fn setup(&self) -> Setup {
+        Setup { spot_to_spot: self.spot_to_spot, ..self.origin.setup() }
+    }
+}
 
 /// Events of a trace, from its first moment on.
 pub struct Trace {
@@ -43,28 +167,6 @@ pub struct Part {
     pub every: usize,
     /// Position of the first owner that is kept.
     pub first: usize,
-}
-
-impl Part {
-    /// Every twentieth owner of the whole time: about 20,000 pods, up to 1,400 of them within five minutes.
-    pub const AZURE: Self = Self { hours: 137, every: 20, first: 9 };
-
-    /// Returns this part with other values, such as `hours=24` or `every=100`.
-    ///
-    /// # Errors
-    /// Returns an error with the word that cannot be used.
-    pub fn with(mut self, words: &[&str]) -> anyhow::Result<Self> {
-        for word in words {
-            match word.split_once('=') {
-                Some(("hours", hours)) => self.hours = hours.parse().with_context(|| format!("{word}: no number"))?,
-                Some(("every", every)) => self.every = every.parse().with_context(|| format!("{word}: no number"))?,
-                _ => bail!("{word:?} is unknown: write hours=N, every=N, spot-to-spot or limit=PERCENT"),
-            }
-        }
-        ensure!(self.hours > 1, "hours={}: write at least 2, because the first hour does not count", self.hours);
-        ensure!(self.every > self.first, "every={}: write at least {}", self.every, self.first + 1);
-        Ok(self)
-    }
 }
 
 /// Result of one side.
@@ -113,12 +215,6 @@ impl fmt::Display for Outcome {
         )?;
         write!(out, "; {}", daily::parts(&self.bounded))
     }
-}
-
-/// Returns the cluster of the traces: every instance registers.
-#[must_use]
-pub fn setup() -> Setup {
-    Setup { duds: 0, grain: SECOND, ..Setup::default() }
 }
 
 /// Plays the trace by Kerf's rules with the lower bound, or by Karpenter's.
@@ -176,7 +272,7 @@ mod tests {
     use day::clock::{HOUR, START};
     use day::trace::Event;
 
-    use super::{Bounded, Part, Trace, play};
+    use super::{Bounded, Origin, Part, Request, Trace, play};
 
     #[test]
     fn play_measures_both_sides_of_a_small_trace() {
@@ -188,7 +284,7 @@ mod tests {
         ];
         let trace = Trace { name: "small".to_owned(), hours: 3, pods: 20, events };
         for peer in [false, true] {
-            let found = play(&trace, &super::setup(), peer).unwrap();
+            let found = play(&trace, &Origin::Azure.setup(), peer).unwrap();
             assert!(found.waits.len() >= 20 && found.wait(99) >= found.wait(50), "{found}");
             assert!(found.launches > 0 && found.most_machines > 0 && found.bounded.cost() > 0.0, "{found}");
             let Bounded { least, anew, .. } = found.bounded;
@@ -198,13 +294,21 @@ mod tests {
     }
 
     #[test]
-    fn with_reads_words_in_any_order() {
-        let part = |words: &[&str]| Part::AZURE.with(words).map_err(|error| error.to_string());
-        assert_eq!(part(&["every=100", "hours=24"]), Ok(Part { hours: 24, every: 100, first: 9 }));
-        assert_eq!(part(&["every=9"]), Err("every=9: write at least 10".to_owned()));
-        assert_eq!(
-            part(&["24"]),
-            Err("\"24\" is unknown: write hours=N, every=N, spot-to-spot or limit=PERCENT".to_owned())
-        );
+    fn parse_reads_words_in_any_order() {
+        let azure = Request::parse(&["every=100", "spot-to-spot", "hours=24", "limit=80"]).unwrap();
+        assert_eq!(azure.part, Part { hours: 24, every: 100, first: 9 });
+        assert!(azure.spot_to_spot && azure.limit == Some(80) && !azure.is_reported, "{azure:?}");
+        let openb = Request::parse(&["report", "openb"]).unwrap();
+        assert_eq!(openb.part, Part { hours: 816, every: 1, first: 0 });
+        assert!(openb.is_reported && openb.setup().families.contains(&"g5"), "{openb:?}");
+        for (word, expected) in [
+            ("every=9", "every=9: write at least 10"),
+            ("hours=1", "hours=1: write at least 2, because the first hour does not count"),
+            ("limit=0", "limit=0: write a percentage, such as limit=80"),
+            ("hours=day", "hours=day: no number"),
+            ("24", "\"24\" is unknown: write azure, openb, hours=N, every=N, spot-to-spot, limit=PERCENT or report"),
+        ] {
+            assert_eq!(Request::parse(&[word]).unwrap_err().to_string(), expected);
+        }
     }
 }

@@ -21,7 +21,7 @@ use kubelet::Kubelets;
 use machines::Machines;
 use owners::Owners;
 
-pub use kubelet::{allocated, requested};
+pub use kubelet::{GPU, allocated, gpus, requested};
 pub use machines::{Boot, NodeChange};
 pub use owners::ordinal;
 
@@ -34,6 +34,8 @@ pub struct Workload {
     pub cpu: i64,
     /// Memory request of each pod, in bytes; zero is none.
     pub memory: i64,
+    /// Number of GPUs that each pod requests.
+    pub gpus: i64,
     /// Time from binding to Ready.
     pub starts: SignedDuration,
     /// Time that a pod takes to stop within its grace period; `None` takes all of it.
@@ -48,7 +50,8 @@ impl Workload {
     /// Returns pods with this CPU request and no further fields.
     #[must_use]
     pub fn of(replicas: usize, cpu: i64) -> Self {
-        Self { replicas, cpu, memory: 0, starts: SignedDuration::ZERO, stops: None, lasts: None, template: json!({}) }
+        let starts = SignedDuration::ZERO;
+        Self { replicas, cpu, memory: 0, gpus: 0, starts, stops: None, lasts: None, template: json!({}) }
     }
 }
 

@@ -18,6 +18,9 @@ use crate::api_server::{NODES, PODS, merge, text};
 /// Time from new requests to kubelet's response, and between two attempts for deferred requests.
 const ANSWERS: SignedDuration = SignedDuration::from_secs(2);
 
+/// Resource of the device plugin for NVIDIA GPUs.
+pub const GPU: &str = "nvidia.com/gpu";
+
 /// Events of pods that are due, by `namespace/name`.
 #[derive(Default)]
 pub(super) struct Kubelets {
@@ -176,6 +179,12 @@ pub fn requested(pod: &Pod) -> Size {
     pod.spec.containers.iter().fold(Size::default(), |sum, it| sum.plus(size(&it.resources.requests)))
 }
 
+/// Returns the number of GPUs that a pod requests. Their number cannot be changed while the pod runs.
+#[must_use]
+pub fn gpus(pod: &Pod) -> i64 {
+    pod.spec.containers.iter().map(|it| amount(&it.resources.requests, GPU)).sum()
+}
+
 /// Returns the amounts that kubelet has allocated to a pod, once kubelet has reported them.
 #[must_use]
 pub fn allocated(pod: &Pod) -> Option<Size> {
@@ -185,6 +194,9 @@ pub fn allocated(pod: &Pod) -> Option<Size> {
 }
 
 pub(super) fn size(list: &ResourceList) -> Size {
-    let amount = |name| list.get(name).map_or(0, |it| it.amount(name).unwrap());
-    Size { cpu: amount(CPU), memory: amount(MEMORY) }
+    Size { cpu: amount(list, CPU), memory: amount(list, MEMORY) }
+}
+
+pub(super) fn amount(list: &ResourceList, name: &str) -> i64 {
+    list.get(name).map_or(0, |it| it.amount(name).unwrap())
 }

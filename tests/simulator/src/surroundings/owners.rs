@@ -7,7 +7,7 @@ use api::objects::Pod;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::{Place, Workload, app_of, key};
+use super::{GPU, Place, Workload, app_of, key};
 use crate::api_server::{PODS, merge};
 
 /// Workloads by name, which is the label `app` of their pods.
@@ -80,6 +80,9 @@ fn made(app: &str, workload: &Workload, ordinal: usize, number: u64) -> Value {
     let mut requests = json!({"cpu": format!("{}m", workload.cpu)});
     if workload.memory > 0 {
         requests["memory"] = json!(workload.memory.to_string());
+    }
+    if workload.gpus > 0 {
+        requests[GPU] = json!(workload.gpus.to_string());
     }
     let mut pod = json!({
         "apiVersion": "v1", "kind": "Pod",

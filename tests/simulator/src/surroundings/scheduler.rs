@@ -9,7 +9,7 @@ use api::objects::{Node, Pod};
 use planner::Size;
 use serde_json::json;
 
-use super::kubelet::{allocated, requested, size};
+use super::kubelet::{GPU, allocated, amount, gpus, requested, size};
 use super::{Place, app_of, key};
 use crate::api_server::{NODES, PODS, text};
 
@@ -19,6 +19,8 @@ struct Candidate<'a> {
     allocatable: Size,
     most_pods: i64,
     used: Size,
+    /// GPUs that no bound pod has, and that no nominated pod waits for.
+    free_gpus: i64,
     pods: i64,
     /// Requests of the pending pods that are nominated for this node; `awaits` counts those pods by workload.
     awaited: Size,
@@ -96,8 +98,9 @@ impl<'a> Candidate<'a> {
         Self {
             node,
             allocatable: size(all),
-            most_pods: all.get("pods").map_or(0, |it| it.amount("pods").unwrap()),
+            most_pods: amount(all, "pods"),
             used: Size::default(),
+            free_gpus: amount(all, GPU),
             pods: 0,
             awaited: Size::default(),
             awaits: BTreeMap::new(),
@@ -108,6 +111,7 @@ impl<'a> Candidate<'a> {
 
     fn hold(&mut self, pod: &'a Pod) {
         self.used = self.used.plus(requested(pod).max(allocated(pod).unwrap_or_default()));
+        self.free_gpus -= gpus(pod);
         self.pods += 1;
         if !pod.is_terminating() {
             *self.apps.entry(app_of(pod)).or_default() += 1;
@@ -116,11 +120,13 @@ impl<'a> Candidate<'a> {
 
     fn await_one(&mut self, pod: &'a Pod) {
         self.awaited = self.awaited.plus(requested(pod));
+        self.free_gpus -= gpus(pod);
         *self.awaits.entry(app_of(pod)).or_default() += 1;
     }
 
     fn awaits_no_more(&mut self, pod: &Pod) {
         self.awaited = self.awaited.minus(requested(pod));
+        self.free_gpus += gpus(pod);
         if let Some(count) = self.awaits.get_mut(app_of(pod)) {
             *count -= 1;
         }
@@ -133,6 +139,7 @@ impl<'a> Candidate<'a> {
         let shared = self.apps.contains_key(app_of(pod)) || self.awaits.contains_key(app_of(pod));
         self.open
             && candidate
+            && (gpus(pod) == 0 || gpus(pod) <= self.free_gpus)
             && self.pods + awaited < self.most_pods
             && suits(pod, self.node)
             && !(is_apart(pod) && shared)
