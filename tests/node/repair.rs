@@ -16,9 +16,15 @@ use super::fixture::{Fixture, LIMIT};
 const READ_ONLY: &str = "mkdir /run/disk && mount -t tmpfs disk /run/disk && cp -a /var/lib/kubelet/. /run/disk \
      && mount --bind /run/disk /var/lib/kubelet && mount -o remount,ro /run/disk";
 
+/// Moves kubelet's files to a small file system of their own, and fills it. The last write fails, because no space is left.
+const FULL: &str = "mkdir /run/disk && mount -t tmpfs -o size=64m disk /run/disk && cp -a /var/lib/kubelet/. /run/disk \
+     && mount --bind /run/disk /var/lib/kubelet && { dd if=/dev/zero of=/run/disk/fills bs=1M; true; }";
+
 /// Failures that no node recovers from by itself, each with the command that causes it, and the condition that the agent sets.
-const FAILURES: [(&str, &[&str], &str); 2] = [
+const FAILURES: [(&str, &[&str], &str); 4] = [
     ("kubelet is dead", &["systemctl", "stop", "kubelet.service"], condition::CONTAINER_RUNTIME_READY),
+    ("containerd is dead", &["systemctl", "stop", "containerd.service"], condition::CONTAINER_RUNTIME_READY),
+    ("kubelet's disk is full", &["sh", "-c", FULL], condition::STORAGE_READY),
     ("kubelet's disk is read-only", &["sh", "-c", READ_ONLY], condition::STORAGE_READY),
 ];
 

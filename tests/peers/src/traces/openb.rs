@@ -37,7 +37,7 @@ pub fn read(folder: &Path, part: Part) -> Result<Trace> {
     for (number, line) in lines.enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let pod = columns.pod(line).with_context(|| format!("{PODS}:{}", number + 2))?;
         let (created, deleted) = (moment(pod.created.max(BEGIN)), moment(pod.deleted));
-        let is_played = deleted > START && created < START + part.hours * HOUR;
+        let is_played = deleted > created && created < START + part.hours * HOUR;
         if is_played && number % part.every == part.first {
             trace.pods += 1;
             trace.events.push((deleted, Event::Scale(pod.app.name.clone(), 0)));
@@ -80,7 +80,7 @@ impl<'t> Columns<'t> {
             ..App::default()
         };
         let (created, deleted) = (number("creation_time")?, number("deletion_time")?);
-        ensure!(created < deleted, "{} is deleted at {deleted}, before its creation at {created}", app.name);
+        ensure!(created <= deleted, "{} is deleted at {deleted}, before its creation at {created}", app.name);
         Ok(Line { app, created, deleted })
     }
 }
