@@ -34,6 +34,10 @@ pub const CLUSTER_DNS: &str = "10.96.0.77";
 /// Time limit of every wait. The limit is high, because the machine may compile something else at the same time.
 pub const LIMIT: Duration = Duration::from_secs(90);
 
+/// Time limit for clearing a cluster. An instance whose NodeClaim was deleted during its launch is an orphan, which garbage collection
+/// terminates within 150 s.
+const CLEARING: Duration = Duration::from_secs(240);
+
 /// Runtime of all clusters. Their tasks belong to it, so it outlives each test.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 /// Highest number of clusters. Tests wait more than they compute, but a cluster takes 1 GB of memory.
@@ -64,7 +68,11 @@ pub fn run(scenario: impl AsyncFnOnce(&mut Fixture) -> Result<()>) {
             None => Fixture::start().await?,
         };
         let begin = Instant::now();
-        fixture.clear().await.context("the cluster cannot be cleared for this test")?;
+        if let Err(error) = fixture.clear().await {
+            fixture.environment.keep_logs();
+            let folder = fixture.environment.folder().display().to_string();
+            return Err(error.context(format!("the cluster cannot be cleared for this test, logs are in {folder}")));
+        }
         println!("cleared the cluster in {:.1?}", begin.elapsed());
         let outcome = scenario(&mut fixture).await.and_then(|()| fixture.was_forbidden_nothing());
         println!("ran the test in {:.1?} with that", begin.elapsed());
@@ -135,7 +143,7 @@ impl Fixture {
         sets.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
         self.delete_settings().await?;
         self.api::<NodeClaim>().delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
-        eventually("the cluster to be clear", LIMIT, async || {
+        eventually("the cluster to be clear", CLEARING, async || {
             self.pods().delete_collection(&at_once, &ListParams::default()).await?;
             let pods = self.pods().list(&ListParams::default()).await?.items.len();
             ensure!(pods == 0, "{pods} pods are left");
