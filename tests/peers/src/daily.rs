@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context;
 use day::clock::{HOUR, START};
@@ -13,6 +14,7 @@ use day::simulation::Simulation;
 use day::spending::{Spending, Use};
 use day::trace::{Event, Size, day};
 use day::verdict;
+use planner::{MicroDollars, Snapshot};
 
 use crate::bound;
 
@@ -69,7 +71,8 @@ pub fn play(simulation: &mut Simulation, hours: i64, bounded: bool) -> anyhow::R
     let mut first = Spending::default();
     for hour in 1..=hours {
         if bounded && hour > 1 {
-            let bare = planner::without_nodes(&simulation.snapshot().context("no plan in the first hour")?);
+            let snapshot = simulation.snapshot().context("no plan in the first hour")?;
+            let bare = at_market_prices(planner::without_nodes(&snapshot));
             result.least += bound::within(&bound::Market::of(&bare)?, ROUNDS)?.dollars;
             result.anew += planner::plan(&bare).launches.iter().map(|launch| launch.price.0 as f64 / 1e6).sum::<f64>();
         }
@@ -80,6 +83,20 @@ pub fn play(simulation: &mut Simulation, hours: i64, bounded: bool) -> anyhow::R
     }
     result.spent = simulation.record.spending.since(&first).by_use();
     Ok(result)
+}
+
+/// Returns the snapshot with the prices that the simulation counts: those of instances, without premiums for the risk of an
+/// interruption and without volumes. Nodes that exist may be of offerings that EC2 does not sell now, so all are available.
+fn at_market_prices(mut snapshot: Snapshot) -> Snapshot {
+    for catalogue in snapshot.catalogues.iter_mut().map(Arc::make_mut) {
+        catalogue.node_extras = MicroDollars(0);
+        for offering in catalogue.types.iter_mut().flat_map(|kind| &mut kind.offerings) {
+            offering.available = true;
+            offering.price = offering.charged();
+            offering.premium = MicroDollars(0);
+        }
+    }
+    snapshot
 }
 
 /// Returns the totals of a day in a few lines.
