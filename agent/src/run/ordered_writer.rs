@@ -44,7 +44,7 @@ impl OrderedWriter {
     }
 
     /// Reports whether the last write failed.
-    pub(super) fn is_refused(&self) -> bool {
+    pub(super) fn has_failed(&self) -> bool {
         self.failures > 0
     }
 
@@ -71,12 +71,12 @@ mod tests {
         for done in [false, false, false, false, false, false, false, true] {
             assert!(writer.take(now) && !writer.take(now));
             writer.ended(done, now);
-            assert_eq!(writer.is_refused(), !done);
+            assert_eq!(writer.has_failed(), !done);
             let next = writer.opens(now).unwrap_or(now);
             waits.push(next.since(now).as_secs());
             now = next;
         }
-        assert!(!writer.is_refused());
+        assert!(!writer.has_failed());
         assert_eq!(waits, [2, 4, 8, 16, 30, 30, 30, 2].map(|wait: u64| wait));
     }
 

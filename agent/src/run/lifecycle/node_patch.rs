@@ -59,12 +59,11 @@ impl NodePatcher {
         );
         let (urgent, patient): (Vec<NodePatch>, Vec<NodePatch>) = patches.into_iter().partition(|wanted| wanted.urgent);
         let urgent = urgent.into_iter().map(|wanted| wanted.patch).chain(heartbeat);
-        let mut patient = patient.into_iter().map(|wanted| wanted.patch).reduce(merged);
-        let patch = match urgent.reduce(merged) {
-            Some(urgent) => {
-                patient.take_if(|_| !self.writer.is_refused()).into_iter().chain([urgent]).reduce(merged)?
-            }
-            None => patient?,
+        let patient = patient.into_iter().map(|wanted| wanted.patch).reduce(merged);
+        let patch = match (urgent.reduce(merged), patient) {
+            (Some(urgent), Some(patient)) if !self.writer.has_failed() => merged(patient, urgent),
+            (Some(urgent), _) => urgent,
+            (None, patient) => patient?,
         };
         if !self.writer.take(now) {
             return None;
